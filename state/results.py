@@ -1,0 +1,187 @@
+"""What was measured: compile results, verdicts, timings, profiles. Unknown is `None`, never a sentinel."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, computed_field, model_validator
+
+from cuda_harness.state.serde import Document, Model
+
+Status = Literal["passed", "failed", "not_measured"]
+Outcome = Literal["accepted", "rejected", "undecided"]
+StageName = Literal[
+    "parse", "policy", "compile", "launch_config", "tiny", "shapes", "values", "target", "repeat", "sanitizer"
+]
+STAGES: tuple[StageName, ...] = (
+    "parse", "policy", "compile", "launch_config", "tiny", "shapes", "values", "target", "repeat", "sanitizer",
+)  # fmt: skip
+"""The ladder, cheapest and most telling first."""
+REQUIRED: tuple[StageName, ...] = (
+    "parse", "policy", "compile", "launch_config", "shapes", "values", "target", "repeat",
+)  # fmt: skip
+"""Stages that must have passed for `accepted`."""
+
+CandidateFault = Literal[
+    "parse", "policy", "compile", "launch_config", "timeout", "crash", "out_of_bounds", "uninitialized_read",
+    "data_race", "barrier_divergence", "deadlock", "misaligned", "unwritten_output", "input_modified", "mismatch",
+    "nonfinite", "nondeterministic", "precision",
+]  # fmt: skip
+NobodysFault = Literal["oracle", "weak_suite", "resources", "unsupported", "environment"]
+FaultClass = CandidateFault | NobodysFault
+NOBODYS: frozenset[str] = frozenset({"oracle", "weak_suite", "resources", "unsupported", "environment"})
+"""Classes that leave a kernel undecided and cost no repair round."""
+
+
+class Diagnostic(Model):
+    """One message of a compiler about the candidate's own text; `line` counts kernel.cu from 1."""
+
+    severity: Literal["error", "warning", "note"]
+    line: int | None
+    message: str
+
+
+class KernelFacts(Model):
+    """What ptxas says of one entry."""
+
+    name: str
+    registers: int | None = None
+    shared_bytes: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    stack_bytes: int | None = None
+    barriers: int | None = None
+    constant_bytes: int | None = None
+
+
+class CompileOk(Model):
+    """A cubin for `arch`."""
+
+    status: Literal["ok"] = "ok"
+    arch: str
+    cubin_sha256: str
+    cubin_path: str
+    kernels: tuple[KernelFacts, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+    seconds: float
+    cached: bool = False
+
+
+class CompileRejected(Model):
+    """The source does not compile; the candidate's own fault."""
+
+    status: Literal["rejected"] = "rejected"
+    diagnostics: tuple[Diagnostic, ...] = ()
+    log: str = ""
+    """Head and tail of the compiler's log, capped; holds no text of any file but the candidate's."""
+    seconds: float
+
+
+class CompileTimedOut(Model):
+    """The compiler outlived its deadline, for example by template recursion."""
+
+    status: Literal["timed_out"] = "timed_out"
+    seconds: float
+
+
+class CompileEnvironment(Model):
+    """This machine cannot compile it (missing allowed header, broken toolchain); costs no repair round."""
+
+    status: Literal["environment"] = "environment"
+    message: str
+    remedy: str = ""
+
+
+CompileResult = Annotated[
+    CompileOk | CompileRejected | CompileTimedOut | CompileEnvironment, Field(discriminator="status")
+]
+
+
+class StageResult(Model):
+    """One rung of the ladder."""
+
+    name: StageName
+    status: Status
+    seconds: float = Field(default=0.0, ge=0)
+    detail: str = ""
+    covered: dict[str, Any] = Field(default_factory=dict)
+    """What was exercised: shapes, regimes, seeds, tunables (counts and short lists)."""
+    scaled: dict[str, int] | None = None
+    """target: the dims that were reduced, with the value used."""
+
+
+class Failure(Model):
+    """Why a kernel is not accepted: a class, one sentence a model can act on, and evidence."""
+
+    stage: StageName
+    class_: FaultClass = Field(alias="class")
+    message: str
+    evidence: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def is_candidates(self) -> bool:
+        """Whether the candidate is to blame (rejected) rather than nobody or we (undecided)."""
+        return self.class_ not in NOBODYS
+
+
+class Verdict(Document):
+    """The judgement of one kernel on one executor."""
+
+    KIND: ClassVar[str] = "cuda-harness/verdict/1"
+
+    outcome: Outcome
+    executor: str
+    target: str | None = None
+    verified_for: dict[str, int] | None = None
+    """Set when only these fixed sizes were proved."""
+    stages: tuple[StageResult, ...] = ()
+    failure: Failure | None = None
+    kernels: tuple[KernelFacts, ...] = ()
+    warnings: tuple[str, ...] = ()
+    seed: int | None = None
+    sha256: dict[str, str] = Field(default_factory=dict)
+    """Hashes of ir, kernel, plan and reference that were judged."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_derived(cls, data: Any) -> Any:  # noqa: ANN401 - pydantic hands over anything
+        return {k: v for k, v in data.items() if k != "accepted"} if isinstance(data, dict) else data
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def accepted(self) -> bool:
+        """Whether the outcome is `accepted`."""
+        return self.outcome == "accepted"
+
+    def stage(self, name: StageName) -> StageResult | None:
+        """Return the stage called `name`, `None` if the ladder never named it."""
+        return next((s for s in self.stages if s.name == name), None)
+
+
+class Timing(Model):
+    """Time of the whole plan on a GPU, in microseconds."""
+
+    median_us: float = Field(gt=0)
+    ci95_us: tuple[float, float]
+    floor_us: float | None = Field(default=None, gt=0)
+    sol_fraction: float | None = Field(default=None, gt=0, le=1)
+    baseline: str | None = None
+    speedup_vs_baseline: float | None = Field(default=None, gt=0)
+    clock_mhz: float | None = Field(default=None, gt=0)
+    samples: int = Field(ge=1)
+    device: str
+    notes: tuple[str, ...] = ()
+
+
+class TimingNotMeasured(Model):
+    """No time, and why."""
+
+    status: Literal["not_measured"] = "not_measured"
+    reason: str
+
+
+class Profile(Model):
+    """What bounds the kernel, on which evidence; `rung` says which tool it stands on."""
+
+    rung: Literal["ncu", "cupti", "cubin", "static"]
+    bound: Literal["memory", "compute", "latency", "launch", "occupancy", "unknown"]
+    sentence: str
+    metrics: dict[str, float] = Field(default_factory=dict)
