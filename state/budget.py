@@ -1,0 +1,83 @@
+"""Limits of a run and what it has spent; unknown is `None`, and is never added up as zero."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from cuda_harness.state.serde import Model
+
+
+class Price(Model):
+    """Money for a million tokens, set by the user for one model."""
+
+    input_usd_per_million: float = Field(ge=0)
+    output_usd_per_million: float = Field(ge=0)
+
+
+class Budget(Model):
+    """What a run may spend; `None` means no limit of that kind."""
+
+    max_calls: int | None = Field(default=60, ge=0)
+    max_tokens: int | None = Field(default=None, ge=0)
+    max_usd: float | None = Field(default=None, ge=0)
+    max_seconds: float | None = Field(default=None, gt=0)
+    max_gpu_seconds: float | None = Field(default=None, gt=0)
+    repairs: int = Field(default=6, ge=0)
+    """Correctness: failed kernels that may be repaired before the design is given up."""
+    redesigns: int = Field(default=1, ge=0)
+    """Correctness: new designs from the IR after that."""
+    rounds: int = Field(default=3, ge=0)
+    """Performance: rounds of branches after the first verified kernel."""
+    branches: int = Field(default=2, ge=1, le=16)
+    """Performance: ideas tried in one round."""
+
+    @property
+    def max_attempts(self) -> int:
+        """The most kernels a run can write under this budget."""
+        correctness = (self.redesigns + 1) * (self.repairs + 1)
+        return correctness + self.rounds * self.branches * (self.repairs + 1)
+
+    @property
+    def recursion_limit(self) -> int:
+        """Upper bound of graph steps: each attempt passes coder, verifier, profiler and evolver at most once."""
+        return 16 + 4 * self.max_attempts
+
+
+class Usage(Model):
+    """Tokens of one reply as the provider reported them."""
+
+    input_tokens: int | None = Field(default=None, ge=0)
+    output_tokens: int | None = Field(default=None, ge=0)
+
+
+class Spend(Model):
+    """What a run has spent; derived from the journal of replies, so a resumed run counts nothing twice."""
+
+    calls: int = Field(default=0, ge=0)
+    input_tokens: int | None = Field(default=0, ge=0)
+    """`None` once a reply came without usage."""
+    output_tokens: int | None = Field(default=0, ge=0)
+    usd: float | None = Field(default=None, ge=0)
+    """`None` unless prices are set and every usage is known."""
+    seconds: float = Field(default=0.0, ge=0)
+    gpu_seconds: float = Field(default=0.0, ge=0)
+
+
+StopReason = Literal[
+    "verified", "target_reached", "no_gain", "strategies_exhausted", "budget", "interrupted", "refused",
+    "no_correct_kernel", "oracle", "weak_suite", "environment", "model_failed",
+]  # fmt: skip
+
+
+class Stop(Model):
+    """Why the run ended."""
+
+    reason: StopReason
+    detail: str = ""
+
+    @model_validator(mode="after")
+    def _short(self) -> Self:
+        if len(self.detail) > 8_000:
+            msg = "a stop's detail is a sentence, not a log"
+            raise ValueError(msg)
+        return self

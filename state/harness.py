@@ -1,0 +1,171 @@
+"""The one typed state of a run, the view each role gets of it, and the check of what a node returns.
+
+Isolation is by type: a node's input schema names only the channels its role may see.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, ParamSpec
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from cuda_harness.state.attempt import Attempt, merge_attempts
+from cuda_harness.state.budget import Spend, Stop
+from cuda_harness.state.errors import StateError
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.names import Short
+from cuda_harness.state.serde import Model, describe
+from cuda_harness.state.suite import SuiteSummary
+
+
+class Decision(Model):
+    """What the Evolver wants next."""
+
+    action: Literal["write", "repair", "redesign", "branch", "stop"]
+    parent: int | None = None
+    strategy: str = "first"
+    expectation: Short = ""
+    branch: str = "main"
+
+
+class Result(BaseModel):
+    """The end of a run as the state holds it: `result.json` by content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    status: Literal["verified", "unverified", "failed"]
+    best: int | None = None
+    """Attempt whose kernel is delivered."""
+    run_dir: str
+    document: dict[str, Any] = Field(default_factory=dict)
+
+
+class HarnessState(BaseModel):
+    """All channels of the graph; small by rule: sources, logs and arrays are files of the run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    request: str = ""
+    run_id: str = ""
+    run_dir: str = ""
+    target: str = ""
+    ir: KernelIR | None = None
+    suite: SuiteSummary | None = None
+    attempts: Annotated[dict[int, Attempt], merge_attempts] = Field(default_factory=dict)
+    decision: Decision | None = None
+    spend: Spend = Spend()
+    stop: Stop | None = None
+    result: Result | None = None
+
+
+class PlannerView(BaseModel):
+    """The words and the machine."""
+
+    request: str
+    run_id: str = ""
+    run_dir: str = ""
+    target: str = ""
+    ir: KernelIR | None = None
+
+
+class SynthesizerView(BaseModel):
+    """Request and IR, never a kernel."""
+
+    request: str
+    run_dir: str = ""
+    ir: KernelIR | None = None
+
+
+class CoderView(BaseModel):
+    """IR, decision and its own attempts with their verdicts; no data, no reference, no expected values."""
+
+    run_dir: str = ""
+    target: str = ""
+    ir: KernelIR | None = None
+    attempts: dict[int, Attempt] = Field(default_factory=dict)
+    decision: Decision | None = None
+
+
+class VerifierView(BaseModel):
+    """The kernel to judge, the IR and the suite that judges."""
+
+    run_dir: str = ""
+    target: str = ""
+    ir: KernelIR | None = None
+    suite: SuiteSummary | None = None
+    attempts: dict[int, Attempt] = Field(default_factory=dict)
+
+
+class ProfilerView(BaseModel):
+    """Verified kernels."""
+
+    run_dir: str = ""
+    target: str = ""
+    ir: KernelIR | None = None
+    attempts: dict[int, Attempt] = Field(default_factory=dict)
+
+
+class EvolverView(BaseModel):
+    """Attempts, verdicts, profiles and what was spent."""
+
+    run_dir: str = ""
+    target: str = ""
+    ir: KernelIR | None = None
+    suite: SuiteSummary | None = None
+    attempts: dict[int, Attempt] = Field(default_factory=dict)
+    decision: Decision | None = None
+    stop: Stop | None = None
+
+
+class StateUpdate(TypedDict, total=False):
+    """What a node may return: a few channels, never the whole state."""
+
+    request: str
+    run_id: str
+    run_dir: str
+    target: str
+    ir: KernelIR | None
+    suite: SuiteSummary | None
+    attempts: dict[int, Attempt]
+    decision: Decision | None
+    spend: Spend
+    stop: Stop | None
+    result: Result | None
+
+
+P = ParamSpec("P")
+_UPDATE: TypeAdapter[StateUpdate] | None = None
+
+
+def check_update(update: Mapping[str, Any]) -> StateUpdate:
+    """Return `update` if every channel exists and holds its own type.
+
+    LangGraph drops unknown channels silently and meets a wrong type only in the next node
+    (facts/langgraph.md, 1 and 2), so each node's return passes here.
+
+    Raises:
+        StateError: Names the channel; a bug of ours.
+    """
+    global _UPDATE  # noqa: PLW0603 - built on first use, for the start-up time
+    unknown = sorted(set(update) - set(StateUpdate.__annotations__))
+    if unknown:
+        msg = f"a node returned unknown channels {unknown}; known: {sorted(StateUpdate.__annotations__)}"
+        raise StateError(msg)
+    if _UPDATE is None:
+        _UPDATE = TypeAdapter(StateUpdate, config=ConfigDict(strict=True))
+    try:
+        return _UPDATE.validate_python(dict(update), strict=True)
+    except ValidationError as exc:
+        msg = "a node returned a wrong value:\n" + describe(exc)
+        raise StateError(msg) from exc
+
+
+def node(function: Callable[P, StateUpdate]) -> Callable[P, StateUpdate]:
+    """Decorate a node function so that its update is checked before LangGraph sees it."""
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> StateUpdate:
+        return check_update(function(*args, **kwargs))
+
+    return checked
