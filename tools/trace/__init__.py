@@ -1,1 +1,1 @@
-"""trace."""
+"""What happened in a run: events, and a trace in LangSmith's run schema."""

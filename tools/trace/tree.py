@@ -1,0 +1,72 @@
+"""The trace of a run as a tree for the terminal."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from rich.text import Text
+from rich.tree import Tree
+
+Run = Mapping[str, Any]
+
+_STYLES = {"llm": "magenta", "tool": "cyan", "chain": "default"}
+
+
+def trace_tree(runs: Iterable[Run], *, title: str, keep: Callable[[Run], bool] = lambda _run: True) -> Tree:
+    """Return the runs as a tree with seconds and tokens; `keep` filters, ancestors of kept runs stay."""
+    runs = list(runs)
+    by_id = {r.get("id"): r for r in runs}
+    wanted: set[Any] = set()
+    for run in runs:
+        if not keep(run):
+            continue
+        step: Run | None = run
+        while step is not None and step.get("id") not in wanted:
+            wanted.add(step.get("id"))
+            step = by_id.get(step.get("parent_run_id"))
+    root = Tree(Text(title))
+    nodes: dict[Any, Tree] = {}
+    for run in runs:
+        if run.get("id") not in wanted:
+            continue
+        parent = nodes.get(run.get("parent_run_id"), root)
+        nodes[run.get("id")] = parent.add(_label(run))
+    return root
+
+
+def seconds(run: Run) -> float | None:
+    """Return how long a run took, `None` when its times are not known."""
+    try:
+        start = datetime.fromisoformat(str(run["start_time"]))
+        end = datetime.fromisoformat(str(run["end_time"]))
+    except (KeyError, ValueError):
+        return None
+    try:
+        return (end - start).total_seconds()
+    except TypeError:  # one with and one without a time zone: both are UTC in this schema
+        return (end.replace(tzinfo=None) - start.replace(tzinfo=None)).total_seconds()
+
+
+def tokens(run: Run) -> tuple[int | None, int | None]:
+    """Return input and output tokens of a model run, `None` where the provider said nothing."""
+    metadata = ((run.get("extra") or {}).get("metadata") or {}) if isinstance(run.get("extra"), Mapping) else {}
+    usage = metadata.get("usage_metadata") or {}
+    if not usage and isinstance(run.get("outputs"), Mapping):
+        usage = (run["outputs"] or {}).get("usage_metadata") or {}
+    return usage.get("input_tokens"), usage.get("output_tokens")
+
+
+def _label(run: Run) -> Text:
+    kind = str(run.get("run_type") or "chain")
+    label = Text()
+    label.append(str(run.get("name") or "?"), style=_STYLES.get(kind, "default"))
+    label.append(f"  {kind}", style="dim")
+    took = seconds(run)
+    if took is not None:
+        label.append(f"  {took:.2f} s")
+    given, made = tokens(run)
+    if given is not None or made is not None:
+        label.append(f"  {'?' if given is None else given} in / {'?' if made is None else made} out", style="dim")
+    if run.get("error"):
+        label.append("  " + str(run["error"]).splitlines()[0][:120], style="red")
+    return label
