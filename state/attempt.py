@@ -52,11 +52,8 @@ class Attempt(Model):
 
 
 def merge_attempts(old: dict[int, Attempt], new: dict[int, Attempt]) -> dict[int, Attempt]:
-    """Return both, the newer record of an attempt winning field by field where it knows more.
+    """Return both by id, the newer record of an attempt winning.
 
     Order-free for branches that run at once: each branch writes attempts of its own.
     """
-    merged = dict(old)
-    for key, attempt in new.items():
-        merged[key] = attempt
-    return dict(sorted(merged.items()))
+    return dict(sorted({**old, **new}.items()))

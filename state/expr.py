@@ -136,9 +136,7 @@ class Expr:
             raise ExprError(msg) from exc
         names: set[str] = set()
         kernels: set[str] = set()
-        count = 0
-        for node, depth in _walk(tree):
-            count += 1
+        for count, (node, depth) in enumerate(_walk(tree), start=1):
             if count > MAX_NODES or depth > MAX_DEPTH:
                 msg = f"{_short(text)} is too deeply nested or too long"
                 raise ExprError(msg)

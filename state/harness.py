@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from cuda_harness.state.attempt import Attempt, merge_attempts
-from cuda_harness.state.budget import Spend, Stop
+from cuda_harness.state.budget import Budget, Spend, Stop
 from cuda_harness.state.errors import StateError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import Short
@@ -50,6 +50,7 @@ class HarnessState(BaseModel):
     run_id: str = ""
     run_dir: str = ""
     target: str = ""
+    budget: Budget = Budget()
     ir: KernelIR | None = None
     suite: SuiteSummary | None = None
     attempts: Annotated[dict[int, Attempt], merge_attempts] = Field(default_factory=dict)
@@ -82,6 +83,7 @@ class CoderView(BaseModel):
 
     run_dir: str = ""
     target: str = ""
+    budget: Budget = Budget()
     ir: KernelIR | None = None
     attempts: dict[int, Attempt] = Field(default_factory=dict)
     decision: Decision | None = None
@@ -111,6 +113,7 @@ class EvolverView(BaseModel):
 
     run_dir: str = ""
     target: str = ""
+    budget: Budget = Budget()
     ir: KernelIR | None = None
     suite: SuiteSummary | None = None
     attempts: dict[int, Attempt] = Field(default_factory=dict)
@@ -125,6 +128,7 @@ class StateUpdate(TypedDict, total=False):
     run_id: str
     run_dir: str
     target: str
+    budget: Budget
     ir: KernelIR | None
     suite: SuiteSummary | None
     attempts: dict[int, Attempt]

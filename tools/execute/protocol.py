@@ -7,7 +7,6 @@ numbers, loops over plan variables are unrolled, and only `while` is left to the
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from cuda_harness.state.results import CandidateFault

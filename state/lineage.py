@@ -1,0 +1,80 @@
+"""Questions about the attempts of a run, answered from the state alone: routers and roles share them."""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from cuda_harness.state.attempt import Attempt
+from cuda_harness.state.budget import Budget
+
+Attempts = Mapping[int, Attempt]
+CorrectnessStep = Literal["repair", "redesign", "give_up"]
+
+_HOPELESS = frozenset({"environment", "oracle", "weak_suite", "resources"})
+"""Classes that another kernel cannot mend."""
+SAME_FAULT_LIMIT = 3
+"""After the same failure this many times in a row, asking again is not the way."""
+
+
+def latest(attempts: Attempts) -> Attempt | None:
+    """Return the newest attempt, `None` before the first."""
+    return attempts[max(attempts)] if attempts else None
+
+
+def best_verified(attempts: Attempts) -> Attempt | None:
+    """Return the fastest verified attempt; untimed ones rank behind, the earlier one first."""
+    verified = [a for a in attempts.values() if a.status == "verified"]
+    return min(verified, key=lambda a: (a.median_us is None, a.median_us or 0.0, a.id), default=None)
+
+
+def best_unverified(attempts: Attempts) -> Attempt | None:
+    """Return the undecided attempt that climbed highest, the later one first; `None` if there is none."""
+    undecided = [a for a in attempts.values() if a.status == "undecided" and a.verdict is not None]
+    return max(undecided, key=lambda a: (_stages_passed(a), a.id), default=None)
+
+
+def furthest(attempts: Attempts) -> Attempt | None:
+    """Return the judged attempt that climbed the ladder highest, the later one first."""
+    judged = [a for a in attempts.values() if a.verdict is not None]
+    return max(judged, key=lambda a: (_stages_passed(a), a.id), default=None)
+
+
+def design_of(attempts: Attempts, attempt: Attempt) -> list[Attempt]:
+    """Return the chain from the design's first kernel to `attempt`: repairs belong to the design they mend."""
+    chain = [attempt]
+    while chain[0].strategy == "repair" and chain[0].parent is not None and chain[0].parent in attempts:
+        chain.insert(0, attempts[chain[0].parent])
+    return chain
+
+
+def correctness_step(attempts: Attempts, budget: Budget) -> CorrectnessStep:
+    """Return what to do about the newest attempt, which is not verified.
+
+    A repeated failure (same class, same message but for numbers) and a feature the executor lacks change the
+    design at once; failures nobody's kernel can mend end the search and cost nothing.
+    """
+    last = latest(attempts)
+    if last is None:
+        return "redesign"
+    if last.failure_class in _HOPELESS:
+        return "give_up"
+    chain = design_of(attempts, last)
+    repairs = sum(a.strategy == "repair" for a in chain)
+    recent = [failure_pattern(a) for a in chain[-SAME_FAULT_LIMIT:]]
+    stuck = len(recent) == SAME_FAULT_LIMIT and len(set(recent)) == 1
+    if last.failure_class != "unsupported" and repairs < budget.repairs and not stuck:
+        return "repair"
+    redesigns = sum(a.strategy == "redesign" for a in attempts.values())
+    return "redesign" if redesigns < budget.redesigns else "give_up"
+
+
+def failure_pattern(attempt: Attempt) -> str:
+    """Return class and message of a failure with every number replaced: equal for the same mistake."""
+    if attempt.verdict is None or attempt.verdict.failure is None:
+        return f"unusable: {attempt.unusable}"
+    failure = attempt.verdict.failure
+    return f"{failure.stage}/{failure.class_}: {re.sub(r'[-+]?[0-9][0-9.e+-]*', '#', failure.message)}"
+
+
+def _stages_passed(attempt: Attempt) -> int:
+    return sum(s.status == "passed" for s in attempt.verdict.stages) if attempt.verdict else 0

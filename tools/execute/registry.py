@@ -1,0 +1,49 @@
+"""Executors by name, loaded on demand; others are registered under the entry point `cuda_harness.executors`."""
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from cuda_harness.state.errors import ConfigError, ExecutorUnavailable
+from cuda_harness.state.settings import Settings
+from cuda_harness.tools.execute.protocol import Executor
+
+_BUILT_IN: dict[str, str] = {"cpu": "cuda_harness.tools.execute.cpu.executor:make"}
+GROUP = "cuda_harness.executors"
+
+Factory = Callable[..., Executor]
+
+
+def known() -> dict[str, str]:
+    """Return short name -> `module:attribute` of every executor."""
+    plugins = {e.name: e.value for e in entry_points(group=GROUP)}
+    return {**plugins, **_BUILT_IN}
+
+
+def executor(name: str, *, settings: Settings) -> Executor:
+    """Return the executor called `name`: `auto`, `cpu`, or a registered one with an optional `:argument`.
+
+    Raises:
+        ConfigError: If no executor has this name; lists the known ones.
+        ExecutorUnavailable: If it cannot work on this machine, or a plug-in breaks; names it.
+    """
+    table = known()
+    short, _, argument = name.partition(":")
+    if short == "auto":
+        short, argument = "cpu", ""
+    if short not in table:
+        msg = f"unknown executor {name!r}"
+        raise ConfigError(msg, remedy=f"choose one of: auto, {', '.join(sorted(table))}")
+    factory = _load(short, table[short])
+    return factory(argument, settings=settings)
+
+
+def _load(name: str, where: str) -> Factory:
+    module, _, attribute = where.partition(":")
+    try:
+        found: Any = getattr(import_module(module), attribute)
+    except Exception as exc:
+        raise ExecutorUnavailable(name, f"loading {where!r} failed: {exc}", remedy="reinstall or remove it") from exc
+    made: Factory = found
+    return made
