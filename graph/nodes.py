@@ -1,0 +1,107 @@
+"""Names of the nodes, the two that open and close a run, and the guard around every role."""
+
+import enum
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from cuda_harness.agents.context import RunContext
+from cuda_harness.graph.outcome import deliver
+from cuda_harness.graph.session import open_run
+from cuda_harness.state.budget import Stop, StopReason
+from cuda_harness.state.errors import (
+    BudgetExhausted,
+    HarnessError,
+    ModelError,
+    ModelRefused,
+    StateError,
+    ToolchainError,
+)
+from cuda_harness.state.harness import HarnessState, StateUpdate, check_update
+
+
+class Node(enum.StrEnum):
+    """Every node of the graph."""
+
+    INTAKE = "intake"
+    PLANNER = "planner"
+    SYNTHESIZER = "synthesizer"
+    CODER = "coder"
+    VERIFIER = "verifier"
+    PROFILER = "profiler"
+    EVOLVER = "evolver"
+    DELIVER = "deliver"
+
+
+NodeFunction = Callable[[Any, Runtime[RunContext]], StateUpdate]
+
+
+def take_request(state: HarnessState, runtime: Runtime[RunContext]) -> StateUpdate:
+    """Return run id, folder, target and budget; opens a run folder unless the caller did."""
+    context = runtime.context or RunContext()
+    settings = context.effective
+    if state.run_dir:
+        services = context.services(state.run_dir)
+        return check_update({"target": services.target, "budget": settings.budget})
+    folder, request = open_run(state.request, settings)
+    services = context.services(str(folder.root))
+    services.emit("run_started", request=request[:200])
+    return check_update({
+        "request": request,
+        "run_id": services.run_id,
+        "run_dir": str(folder.root),
+        "target": services.target,
+        "budget": settings.budget,
+    })
+
+
+def write_result(state: HarnessState, runtime: Runtime[RunContext]) -> StateUpdate:
+    """Return the result: best kernel delivered as a bundle, `result.json` written."""
+    context = runtime.context or RunContext()
+    services = context.services(state.run_dir)
+    result = deliver(state, services)
+    services.emit("run_finished", status=result.status, stop=state.stop.reason if state.stop else None)
+    context.close(state.run_dir)
+    return check_update({"result": result, "spend": services.ledger.spend(), "stop": state.stop})
+
+
+_REASONS: tuple[tuple[type[HarnessError], StopReason], ...] = (
+    (BudgetExhausted, "budget"),
+    (ModelRefused, "refused"),
+    (ModelError, "model_failed"),
+    (ToolchainError, "environment"),
+)
+
+
+def stop_of(error: HarnessError) -> Stop | None:
+    """Return the orderly stop that `error` means, `None` when it is not ours to stop on."""
+    for kind, reason in _REASONS:
+        if isinstance(error, kind):
+            return Stop(reason=reason, detail=str(error)[:8_000])
+    return None
+
+
+def guarded(function: NodeFunction) -> NodeFunction:
+    """Turn a spent budget, a failed model and a missing tool into an orderly stop.
+
+    The run then still delivers its best kernel. Bugs (StateError) and usage errors pass through.
+    """
+
+    @functools.wraps(function)
+    def run(state: Any, runtime: Runtime[RunContext]) -> StateUpdate:  # noqa: ANN401 - each role has its own view
+        if runtime.context is None:
+            msg = "the graph needs a context: graph.invoke({...}, context=RunContext(...))"
+            raise StateError(msg)
+        try:
+            return function(state, runtime)
+        except HarnessError as exc:
+            stop = stop_of(exc)
+            if stop is None:
+                raise
+            services = runtime.context.services(state.run_dir)
+            services.emit("run_stopping", reason=stop.reason, detail=stop.detail[:500])
+            return {"stop": stop}
+
+    return run

@@ -1,0 +1,110 @@
+"""The end of a run: the best kernel as a bundle, and `result.json`."""
+
+from typing import TYPE_CHECKING, Any
+
+from cuda_harness.graph.session import versions
+from cuda_harness.state.attempt import Attempt
+from cuda_harness.state.budget import Stop
+from cuda_harness.state.harness import HarnessState, Result
+from cuda_harness.state.lineage import best_unverified, best_verified, furthest, latest
+from cuda_harness.state.results import Timing
+
+if TYPE_CHECKING:
+    from cuda_harness.agents.context import Services
+
+SCHEMA = "cuda-harness/result/1"
+
+
+def stop_reason(state: HarnessState) -> Stop:
+    """Return why the run ends: what a node said, else what the attempts tell."""
+    if state.stop is not None:
+        return state.stop
+    if best_verified(state.attempts) is not None:
+        return Stop(reason="verified", detail="the kernel passed the whole ladder")
+    last = latest(state.attempts)
+    if last is not None and last.verdict is not None and last.verdict.failure is not None:
+        failure = last.verdict.failure
+        if failure.class_ in {"oracle", "weak_suite"}:
+            return Stop(reason="oracle" if failure.class_ == "oracle" else "weak_suite", detail=failure.message[:4000])
+        if not failure.is_candidates:
+            return Stop(reason="environment", detail=f"{failure.class_}: {failure.message}"[:4000])
+    return Stop(reason="no_correct_kernel", detail="the correctness budget is spent")
+
+
+def deliver(state: HarnessState, services: "Services") -> Result:
+    """Write `best/` and `result.json` and return the result; idempotent.
+
+    Verified beats undecided, undecided beats nothing. When nothing is deliverable the attempt that climbed
+    highest is named in the document, so that its verdict is found.
+    """
+    best = best_verified(state.attempts)
+    status = "verified" if best else "failed"
+    if best is None:
+        best = best_unverified(state.attempts)
+        status = "unverified" if best else "failed"
+    shown = best or furthest(state.attempts)
+    kernel = _save_best(state, services, best) if best else None
+    document = {
+        "schema": SCHEMA,
+        "run_id": state.run_id or services.run_id,
+        "run_dir": str(services.folder.root),
+        "status": status,
+        "request": state.request,
+        "model": _model_names(services),
+        "executor": _executor_name(shown, services),
+        "target": state.target,
+        "kernel": kernel,
+        "verdict": shown.verdict.model_dump(mode="json", by_alias=True) if shown and shown.verdict else None,
+        "timing": shown.timing.model_dump(mode="json") if shown and isinstance(shown.timing, Timing) else None,
+        "profile": shown.profile.model_dump(mode="json") if shown and shown.profile else None,
+        "attempts": [_row(a) for a in state.attempts.values()],
+        "assumptions": [a.model_dump(mode="json") for a in state.ir.assumptions] if state.ir else [],
+        "stop": stop_reason(state).model_dump(mode="json"),
+        "usage": services.ledger.spend().model_dump(mode="json"),
+        "versions": versions(),
+    }
+    services.folder.write_json("result.json", document)
+    return Result(
+        status=status,  # type: ignore[arg-type]
+        best=best.id if best else None,
+        run_dir=str(services.folder.root),
+        document=document,
+    )
+
+
+def _save_best(state: HarnessState, services: "Services", best: Attempt) -> dict[str, Any]:
+    folder = services.folder
+    path = folder.save_best(
+        best.id,
+        ir=state.ir.to_json() if state.ir else "",
+        reference=folder.read_text("suite/reference.py"),
+        inputs=folder.read_text("suite/inputs.json") if folder.exists("suite/inputs.json") else None,
+    )
+    if best.verdict is not None:
+        folder.write_text("best/verdict.json", best.verdict.to_json())
+    return {"path": str(path / "kernel.cu"), "plan": str(path / "plan.json"), "sha256": best.sha256}
+
+
+def _row(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "id": attempt.id,
+        "parent": attempt.parent,
+        "strategy": attempt.strategy,
+        "status": attempt.status,
+        "failure_class": attempt.failure_class,
+        "median_us": attempt.median_us,
+    }
+
+
+def _model_names(services: "Services") -> str:
+    given = services.context.model
+    if given is not None and not isinstance(given, str):
+        return str(getattr(given, "model_name", None) or type(given).__name__)
+    return services.settings.model or "offline"
+
+
+def _executor_name(shown: Attempt | None, services: "Services") -> str:
+    if shown is not None and shown.verdict is not None:
+        return shown.verdict.executor
+    given = services.context.executor
+    return given.name if given is not None and not isinstance(given, str) else services.settings.executor

@@ -1,0 +1,212 @@
+"""What `generate` returns: the outcome, its evidence, and the kernel as a function."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from cuda_harness.agents.context import RunContext, Services
+from cuda_harness.state.errors import ConfigError, StateError
+from cuda_harness.state.harness import HarnessState, Result
+from cuda_harness.state.ir import Assumption, KernelIR, Tensor
+from cuda_harness.state.kernel import Kernel
+from cuda_harness.state.results import Timing, Verdict
+
+
+class RunResult:
+    """A finished run. Call it on arrays to run the kernel."""
+
+    def __init__(self, state: HarnessState, context: RunContext) -> None:
+        if state.result is None:
+            msg = "the run ended without a result"
+            raise StateError(msg)
+        self._result: Result = state.result
+        self._context = context
+        self.state = state
+
+    @property
+    def status(self) -> Literal["verified", "unverified", "failed"]:
+        """`verified`: accepted; `unverified`: the best kernel is undecided; `failed`: there is none."""
+        return self._result.status
+
+    @property
+    def run_dir(self) -> Path:
+        """The run's folder."""
+        return Path(self._result.run_dir)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The content of `result.json`."""
+        return self._result.document
+
+    @property
+    def ir(self) -> KernelIR | None:
+        """The IR, `None` if planning failed."""
+        return self.state.ir
+
+    @property
+    def kernel(self) -> Kernel | None:
+        """The delivered kernel, `None` when there is none."""
+        if self._result.best is None:
+            return None
+        from cuda_harness.tools.archive.run_folder import RunFolder
+
+        return RunFolder(self.run_dir).load_kernel(self._result.best)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The judgement of the delivered kernel, or of the one that came furthest."""
+        found = self.document.get("verdict")
+        return Verdict.model_validate(found) if found else None
+
+    @property
+    def timing(self) -> Timing | None:
+        """Its time on a GPU, `None` where it was not measured."""
+        found = self.document.get("timing")
+        return Timing.model_validate(found) if found else None
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """Choices that the request left open."""
+        return self.ir.assumptions if self.ir else ()
+
+    @property
+    def stop(self) -> dict[str, Any]:
+        """Why the run ended: `reason` and `detail`."""
+        found: dict[str, Any] = self.document["stop"]
+        return found
+
+    def __repr__(self) -> str:
+        reason = self.stop["reason"]
+        return f"<RunResult {self.status} ({reason}) in {str(self.run_dir)!r}>"
+
+    def __call__(self, *arrays: Any, **scalars: float) -> Any:  # noqa: ANN401 - one array or a dict of them
+        """Run the kernel on `arrays` (inputs in IR order) and return the output, a dict when there are several.
+
+        Dims follow from the shapes; a scalar left out takes the IR's value. Inputs are never changed.
+
+        Raises:
+            ConfigError: On a wrong number of arrays, dtype, shape or scalar; the user acts.
+        """
+        kernel = self.kernel
+        if kernel is None or self.ir is None:
+            msg = f"this run has no kernel to call (status {self.status!r})"
+            raise ConfigError(msg, remedy=f"see {str(self.run_dir / 'result.json')!r}")
+        inputs = check_inputs(self.ir, arrays)
+        dims = infer_dims(self.ir, inputs)
+        values = check_scalars(self.ir, scalars)
+        services = Services(self._context, self.run_dir)
+        try:
+            return run_kernel(kernel, self.ir, inputs, dims, values, services)
+        finally:
+            services.close()
+
+
+def check_inputs(ir: KernelIR, arrays: tuple[Any, ...]) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the inputs by name as C-contiguous arrays of the exact dtype; raises ConfigError."""
+    from cuda_harness.tools.execute.dtypes import np_dtype
+
+    expected = ir.inputs
+    if len(arrays) != len(expected):
+        names = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(str, t.shape))}]" for t in expected)
+        msg = f"{len(expected)} arrays are needed ({names}), {len(arrays)} were given"
+        raise ConfigError(msg, remedy="pass the inputs in IR order; scalars by keyword")
+    found = {}
+    for tensor, given in zip(expected, arrays, strict=True):
+        if getattr(given, "requires_grad", False):
+            msg = f"{tensor.name!r} requires a gradient, and this kernel has no backward pass"
+            raise ConfigError(msg, remedy="pass x.detach()")
+        array = np.asarray(given)
+        wanted = np_dtype(tensor.dtype)
+        if array.dtype != wanted:
+            msg = f"{tensor.name!r} has dtype {array.dtype}, the kernel takes {tensor.dtype}"
+            raise ConfigError(msg, remedy=f"convert it, for example {tensor.name}.astype({str(wanted)!r})")
+        if array.ndim != len(tensor.shape):
+            msg = f"{tensor.name!r} has shape {array.shape}, the kernel takes [{', '.join(map(str, tensor.shape))}]"
+            raise ConfigError(msg, remedy="reshape it")
+        found[tensor.name] = np.ascontiguousarray(array)
+    return found
+
+
+def infer_dims(ir: KernelIR, inputs: dict[str, np.ndarray[Any, Any]]) -> dict[str, int]:
+    """Return the dims that the input shapes imply; dims that no shape names keep their target value.
+
+    Raises:
+        ConfigError: If shapes contradict each other or the IR's rules.
+    """
+    dims: dict[str, int] = {}
+    free = {d.name for d in ir.dims}
+    for tensor in ir.inputs:
+        for expr, size in zip(tensor.shape, inputs[tensor.name].shape, strict=True):
+            if expr.text in free and dims.setdefault(expr.text, size) != size:
+                msg = f"{tensor.name!r} gives {expr.text} = {size}, an earlier input gave {dims[expr.text]}"
+                raise ConfigError(msg, remedy="make the shapes agree")
+    for dim in ir.dims:
+        dims.setdefault(dim.name, dim.value)
+    for tensor in ir.inputs:
+        if tensor.dims(dims) != inputs[tensor.name].shape:
+            wanted = _shape_text(tensor, dims)
+            msg = f"{tensor.name!r} has shape {inputs[tensor.name].shape}, the kernel takes {wanted}"
+            raise ConfigError(msg, remedy="make the shapes agree")
+    if not ir.admits(dims):
+        rules = [f"{d.name}={dims[d.name]}" for d in ir.dims if not d.admits(dims[d.name])] or list(map(str, ir.constraints))
+        msg = f"the kernel is not made for these sizes: {', '.join(rules)}"
+        raise ConfigError(msg, remedy="see dims and constraints in ir.json")
+    return dims
+
+
+def check_scalars(ir: KernelIR, given: dict[str, float]) -> dict[str, int | float | bool]:
+    """Return all scalars by name; raises ConfigError on an unknown or fixed one."""
+    known = {s.name: s for s in ir.scalars}
+    values: dict[str, int | float | bool] = {s.name: s.value for s in ir.scalars}
+    for name, value in given.items():
+        if name not in known:
+            msg = f"unknown scalar {name!r}"
+            raise ConfigError(msg, remedy=f"this kernel takes: {', '.join(known) or 'none'}")
+        if known[name].fixed and value != known[name].value:
+            msg = f"scalar {name!r} is fixed at {known[name].value} in this kernel"
+            raise ConfigError(msg, remedy="ask for a kernel in which it is free")
+        values[name] = value
+    return values
+
+
+def run_kernel(
+    kernel: Kernel,
+    ir: KernelIR,
+    inputs: dict[str, np.ndarray[Any, Any]],
+    dims: dict[str, int],
+    scalars: dict[str, int | float | bool],
+    services: Services,
+) -> Any:  # noqa: ANN401 - one array or a dict of them
+    """Return what the kernel computes on the run's executor, shaped as the IR says.
+
+    Raises:
+        ConfigError: If the plan cannot run at these sizes, or the kernel fails on these inputs.
+    """
+    from cuda_harness.tools.execute.protocol import Job, JobOk
+    from cuda_harness.tools.ir.program import PlanFault, expand
+    from cuda_harness.tools.toolchain.source import inspect
+
+    executor = services.executor
+    program = expand(
+        ir, kernel.plan, dims=dims, scalars=scalars, tunables=None,
+        kernels=inspect(kernel.source).kernels, device=executor.device(),
+    )  # fmt: skip
+    if isinstance(program, PlanFault):
+        msg = f"the kernel cannot run at these sizes: {program.message}"
+        raise ConfigError(msg)
+    job = Job(
+        source=kernel.source, program=program, calls=(inputs,), fast_math=kernel.plan.compile.fast_math,
+        max_registers=kernel.plan.compile.max_registers, arch=services.target, deadline_s=600.0,
+    )  # fmt: skip
+    done = executor.run(job)
+    if not isinstance(done, JobOk):
+        msg = f"the kernel did not run on these inputs: {done.message}"
+        raise ConfigError(msg)
+    outputs = {t.name: done.calls[0].arrays[t.name].reshape(t.dims(dims)) for t in ir.outputs}
+    return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+
+def _shape_text(tensor: Tensor, dims: dict[str, int]) -> str:
+    sizes = tensor.dims(dims)
+    return "[" + ", ".join(f"{e}={n}" if e.constant is None else str(n) for e, n in zip(tensor.shape, sizes, strict=True)) + "]"

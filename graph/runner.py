@@ -1,0 +1,292 @@
+"""Runs from Python: `generate`, `agenerate`, `resume`, `verify`."""
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuda_harness.agents.context import RunContext
+from cuda_harness.graph.configure import load_settings
+from cuda_harness.graph.session import open_run, versions
+from cuda_harness.state.budget import Budget, Stop
+from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.results import Verdict
+from cuda_harness.state.settings import Settings
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import RunnableConfig
+
+    from cuda_harness.graph.result import RunResult
+    from cuda_harness.state.harness import HarnessState
+    from cuda_harness.tools.archive.run_folder import RunFolder
+    from cuda_harness.tools.execute.protocol import Executor
+
+Spec = "str | BaseChatModel | None"
+
+_STATE_TYPES = (
+    ("cuda_harness.state.attempt", "Attempt"),
+    ("cuda_harness.state.budget", "Budget"),
+    ("cuda_harness.state.budget", "Spend"),
+    ("cuda_harness.state.budget", "Stop"),
+    ("cuda_harness.state.harness", "Decision"),
+    ("cuda_harness.state.harness", "Result"),
+    ("cuda_harness.state.ir", "KernelIR"),
+    ("cuda_harness.state.suite", "SuiteSummary"),
+)
+"""The only types a checkpoint may hold: everything else in the file stays data."""
+
+
+def generate(
+    request: str,
+    *,
+    model: "str | BaseChatModel | None" = None,
+    models: "Mapping[str, str | BaseChatModel] | None" = None,
+    executor: "str | Executor | None" = None,
+    target: str | None = None,
+    budget: Budget | None = None,
+    out: str | Path | None = None,
+    seed: int | None = None,
+    settings: Settings | None = None,
+    ir: KernelIR | None = None,
+    context: RunContext | None = None,
+) -> "RunResult":
+    """Return a verified kernel for `request`, or the best there is, with the evidence.
+
+    Works in a script and inside a running event loop (no loop of its own is started).
+
+    Args:
+        request: What to compute, in words.
+        model: `offline`, `openai:NAME`, `replay:FILE`, `record:FILE:SPEC`, or any LangChain chat model.
+        models: The same per role (planner, reference, loops, coder, arbiter, evolver).
+        executor: `auto`, `cpu`, `cuda[:N]`, or an executor object.
+        target: GPU architecture, for example `sm_90a`; `None`: the device's, else sm_90a.
+        budget: Limits; `None`: those of the settings.
+        out: Folder that gets the run's folder; default `runs`.
+        seed: Seed of all test data; `None`: a secret one, kept in the manifest.
+        settings: All settings at once; `None`: environment and `cuda-harness.toml`.
+        ir: Skip the Planner.
+        context: A context of your own; the arguments above it are then ignored.
+
+    Raises:
+        ConfigError: If the request or a setting is unusable; the user acts.
+    """
+    context = context or make_context(
+        model=model, models=models, executor=executor, target=target, budget=budget, out=out, seed=seed,
+        settings=settings,
+    )  # fmt: skip
+    folder, text = open_run(request, context.effective)
+    run_id = folder.read_json("manifest.json")["run_id"]
+    start: dict[str, Any] = {"request": text, "run_id": run_id, "run_dir": str(folder.root)}
+    if ir is not None:
+        folder.write_text("ir.json", ir.to_json())
+        start["ir"] = ir
+    return _drive(folder, context, start)
+
+
+async def agenerate(request: str, **arguments: Any) -> "RunResult":  # noqa: ANN401 - those of `generate`
+    """Return what `generate` returns, without blocking the loop; cancelling the task stops the run's children."""
+    context = arguments.pop("context", None) or make_context(**{k: v for k, v in arguments.items() if k != "ir"})
+    work = asyncio.get_running_loop().run_in_executor(
+        None, lambda: generate(request, context=context, ir=arguments.get("ir"))
+    )
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        context.cancelled.set()
+        with contextlib.suppress(Exception):
+            await work
+        raise
+
+
+def resume(run_dir: str | Path, *, flags: Mapping[str, Any] | None = None, context: RunContext | None = None) -> "RunResult":
+    """Return the result of a run that was killed, interrupted or out of budget, going on where it stood.
+
+    Finished model calls are read from the run's folder, never made again.
+
+    Raises:
+        ConfigError: If `run_dir` is no run, or its settings do not fit this version.
+    """
+    from cuda_harness.tools.archive.run_folder import RunFolder
+
+    folder = RunFolder.open(Path(run_dir))
+    manifest = folder.read_json("manifest.json")
+    if manifest.get("schema") != "cuda-harness/manifest/1":
+        msg = f"{str(folder.root)!r} was written by another major version ({manifest.get('schema')!r})"
+        raise ConfigError(msg, remedy="resume it with the version that wrote it")
+    if context is None:
+        stored = {k: v for k, v in manifest["settings"].items() if v is not None}
+        given = {k: v for k, v in (flags or {}).items() if v is not None}
+        fresh = load_settings({}, environment=os.environ)
+        merged = load_settings({**stored, **given}, environment={})
+        provider = merged.provider.model_copy(update={"api_key": fresh.provider.api_key})
+        settings = merged.model_copy(update={"provider": provider, "seed": manifest["seed"]})
+        context = RunContext(settings=settings)
+    return _drive(folder, context, None)
+
+
+def verify(
+    bundle: str | Path,
+    *,
+    executor: "str | Executor | None" = None,
+    target: str | None = None,
+    seed: int | None = None,
+    max_seconds: float | None = None,
+    settings: Settings | None = None,
+    on_stage: Any = None,  # noqa: ANN401 - Callable[[StageResult], None]
+) -> Verdict:
+    """Return the verdict on a kernel bundle (CONTRACT: the folder with ir.json, kernel.cu, plan.json, reference.py).
+
+    Raises:
+        ConfigError: If the bundle is unusable as files; the user acts.
+        ToolchainError: If this machine cannot judge it at all.
+    """
+    from cuda_harness.tools.execute.registry import executor as find
+    from cuda_harness.tools.toolchain.nvrtc import Compiler
+    from cuda_harness.tools.verify.ladder import verify_bundle
+
+    settings = settings or load_settings({}, environment=os.environ)
+    made = find(executor or settings.executor, settings=settings) if not _is_executor(executor) else executor
+    compiler = Compiler(cache=Path(settings.cache) if settings.cache else None)
+    try:
+        return verify_bundle(
+            Path(bundle), executor=made, compiler=compiler, target=target or settings.target or "sm_90a",
+            seed=seed if seed is not None else settings.seed, max_seconds=max_seconds or settings.ladder_seconds,
+            on_stage=on_stage,
+        )  # fmt: skip
+    finally:
+        compiler.close()
+        if made is not executor:
+            made.close()  # type: ignore[union-attr]
+
+
+def make_context(
+    *,
+    settings: Settings | None = None,
+    models: "Mapping[str, str | BaseChatModel] | None" = None,
+    **fields: Any,  # noqa: ANN401 - RunContext's own fields
+) -> RunContext:
+    """Return a context over `settings`, which default to environment and `cuda-harness.toml`."""
+    settings = settings or load_settings({}, environment=os.environ)
+    return RunContext(settings=settings, models=models or {}, **fields)
+
+
+def _is_executor(value: object) -> bool:
+    return value is not None and not isinstance(value, str)
+
+
+def _drive(folder: "RunFolder", context: RunContext, start: dict[str, Any] | None) -> "RunResult":
+    """Run or resume the graph in `folder` and return its result, also after Ctrl-C or a spent recursion limit."""
+    from langgraph.errors import GraphRecursionError
+
+    from cuda_harness.graph.build import build_graph
+    from cuda_harness.graph.outcome import deliver
+    from cuda_harness.graph.result import RunResult
+    from cuda_harness.state.harness import HarnessState
+
+    run_id = folder.read_json("manifest.json")["run_id"]
+    budget = context.effective.budget
+    config: RunnableConfig = {
+        "configurable": {"thread_id": run_id},
+        "recursion_limit": budget.recursion_limit,
+        "run_name": "cuda_harness",
+        "metadata": {"run_id": run_id, "cuda_harness": versions().get("cuda-harness")},
+    }
+    services = context.services(str(folder.root))
+    with _checkpointer(folder) as checkpointer, _traced(folder, context):
+        graph = build_graph(checkpointer)
+        if start is None:
+            start = _reopen(graph, config, folder, context)
+        try:
+            graph.invoke(start, config, context=context, durability="sync")
+            state = HarnessState.model_validate(graph.get_state(config).values)
+        except (KeyboardInterrupt, GraphRecursionError) as exc:
+            state = HarnessState.model_validate(graph.get_state(config).values or (start or {}))
+            stop = Stop(reason="interrupted") if isinstance(exc, KeyboardInterrupt) else Stop(
+                reason="budget", detail="the recursion limit that follows from the budget is reached")
+            state = state.model_copy(update={"stop": stop, "run_dir": str(folder.root), "run_id": run_id})
+            state = state.model_copy(update={"result": deliver(state, services)})
+        finally:
+            context.close(str(folder.root))
+    return RunResult(state, context)
+
+
+_GO_ON = frozenset({"budget", "model_failed", "environment", "interrupted"})
+"""Stops after which a resumed run goes on."""
+
+
+def _reopen(graph: Any, config: "RunnableConfig", folder: "RunFolder", context: RunContext) -> dict[str, Any] | None:  # noqa: ANN401 - compiled graph
+    """Return the input that makes the graph go on: `None` from its last checkpoint, or a fresh start."""
+    snapshot = graph.get_state(config)
+    if not snapshot.values:
+        request = folder.read_text("request.txt").strip()
+        start: dict[str, Any] = {
+            "request": request, "run_id": config["configurable"]["thread_id"], "run_dir": str(folder.root),
+        }  # fmt: skip
+        if folder.exists("ir.json"):
+            start["ir"] = KernelIR.read(folder.path("ir.json"))
+        return start
+    from cuda_harness.state.harness import HarnessState
+
+    state = HarnessState.model_validate(snapshot.values)
+    change: dict[str, Any] = {"budget": context.effective.budget}
+    if not snapshot.next and (state.stop is None or state.stop.reason not in _GO_ON):
+        return None
+    if not snapshot.next:
+        graph.update_state(config, {**change, "stop": None, "result": None}, as_node=_stood_at(state))
+    return None
+
+
+def _stood_at(state: "HarnessState") -> str:
+    """Return the node whose edge leads on from this state."""
+    from cuda_harness.graph.nodes import Node
+    from cuda_harness.state.lineage import latest
+
+    last = latest(state.attempts)
+    if state.ir is None:
+        return Node.INTAKE
+    if state.suite is None:
+        return Node.PLANNER
+    if last is None:
+        return Node.SYNTHESIZER
+    if last.verdict is None:
+        return Node.CODER
+    return Node.VERIFIER
+
+
+@contextlib.contextmanager
+def _checkpointer(folder: "RunFolder") -> Iterator[Any]:
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    connection = sqlite3.connect(str(folder.path("checkpoints.sqlite")), check_same_thread=False)
+    try:
+        saver = SqliteSaver(connection, serde=JsonPlusSerializer(allowed_msgpack_modules=_STATE_TYPES))
+        saver.setup()
+        yield saver
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def _traced(folder: "RunFolder", context: RunContext) -> Iterator[None]:
+    """Write every run of the graph to `trace.jsonl`, and to LangSmith as well where it is set up."""
+    from langchain_core.tracers.langchain import wait_for_all_tracers
+    from langsmith import Client, tracing_context
+    from langsmith.utils import tracing_is_enabled
+
+    from cuda_harness.tools.trace.events import redactor
+    from cuda_harness.tools.trace.recorder import TraceRecorder
+
+    forward = Client() if tracing_is_enabled() is True else None
+    recorder = TraceRecorder(folder.root, redactor=redactor(context.effective), forward=forward)
+    try:
+        with tracing_context(enabled=True, client=recorder, project_name="cuda-harness"):
+            yield
+    finally:
+        wait_for_all_tracers()
+        recorder.finish()
