@@ -1,0 +1,43 @@
+# Everything lives in .venv inside the clone; nothing else is installed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CUDA_EXTRA ?= cu13
+
+.PHONY: setup demo test check bench schemas clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: Python 3.11 or newer is needed, $(PYTHON) is older"; \
+	  echo "  -> make setup PYTHON=python3.12"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  echo "error: cannot make a virtual environment with $(PYTHON)"; \
+	  echo "  -> install its venv module (Debian: apt-get install python3-venv)"; exit 2; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade "pip>=24" "setuptools>=80"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,$(CUDA_EXTRA)]"
+	@touch $(STAMP)
+
+demo: setup
+	@$(BIN)/cuda-harness generate --model offline --executor cpu \
+	  "Softmax over each row of a float32 matrix with 512 rows and 1000 columns."
+
+test: setup
+	@$(BIN)/pytest -q -m "not gpu"
+
+check: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: setup
+	@$(BIN)/python -m tests.bench
+
+schemas: setup
+	@$(BIN)/python -m tests.schemas
+
+clean:
+	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
