@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from cuda_harness.agents.llm.ledger import Ledger
     from cuda_harness.prompts.loader import Prompts
-    from cuda_harness.tools.archive.run_folder import RunFolder
     from cuda_harness.tools.execute.protocol import Executor
     from cuda_harness.tools.synthesize.reference import ReferenceRunner
     from cuda_harness.tools.toolchain.nvrtc import Compiler
@@ -121,7 +120,9 @@ class Services:
             from cuda_harness.agents.llm.providers import chat_model
 
             given = self.context.models.get(role, self.settings.models.get(role, self.context.model))
-            return chat_model(given if given is not None else self.settings.model, role=role, settings=self.settings)
+            return chat_model(
+                given if given is not None else self.settings.model, role=role, settings=self.settings
+            )
 
         model: BaseChatModel = self._once(f"chat.{role}", make)
         return model

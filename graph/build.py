@@ -65,7 +65,9 @@ def make_builder() -> "StateGraph[HarnessState, RunContext, HarnessState, Harnes
     return builder
 
 
-def build_graph(checkpointer: "BaseCheckpointSaver[Any] | None" = None) -> "CompiledStateGraph[Any, Any, Any, Any]":
+def build_graph(
+    checkpointer: "BaseCheckpointSaver[Any] | None" = None,
+) -> "CompiledStateGraph[Any, Any, Any, Any]":
     """Return the compiled graph: without a checkpointer to embed it, with one to keep state.
 
     Invoke it with `{"request": "..."}` and `context=RunContext(...)`; the last state holds `result`.

@@ -35,7 +35,9 @@ MaxGpuSeconds = Annotated[float | None, typer.Option(help="Most GPU seconds.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of all test data; left out: a secret one.")]
-UnsafeExec = Annotated[bool, typer.Option("--unsafe-exec", help="Run foreign code even where it cannot be contained.")]
+UnsafeExec = Annotated[
+    bool, typer.Option("--unsafe-exec", help="Run foreign code even where it cannot be contained.")
+]
 
 EXIT_BY_STOP = {"model_failed": 4, "refused": 4, "environment": 5}
 """Stops that are not the kernel's doing -> exit code; every other end without a verified kernel is 1."""
@@ -52,7 +54,9 @@ def generate(
     max_usd: MaxUsd = None,
     max_seconds: MaxSeconds = None,
     max_gpu_seconds: MaxGpuSeconds = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds of optimisation after the first verified kernel.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of optimisation after the first verified kernel.")
+    ] = None,
     branches: Annotated[int | None, typer.Option(help="Ideas tried in one round.")] = None,
     out: Annotated[str | None, typer.Option(help="Folder that gets the run's folder.")] = None,
     seed: Seed = None,
@@ -107,7 +111,9 @@ def resume(
 
 @app.command()
 def verify(
-    bundle: Annotated[Path, typer.Argument(help="Folder with ir.json, kernel.cu, plan.json and reference.py.")],
+    bundle: Annotated[
+        Path, typer.Argument(help="Folder with ir.json, kernel.cu, plan.json and reference.py.")
+    ],
     executor: ExecutorName = None,
     target: Target = None,
     seed: Seed = None,
@@ -123,7 +129,9 @@ def verify(
     from cuda_harness.tools.archive.run_folder import write_atomically
 
     with _reported(debug=debug, as_json=as_json):
-        settings = _settings({"executor": executor, "target": target, "seed": seed, "unsafe_exec": unsafe_exec or None})
+        settings = _settings(
+            {"executor": executor, "target": target, "seed": seed, "unsafe_exec": unsafe_exec or None}
+        )
         verdict = runner.verify(bundle, max_seconds=max_seconds, settings=settings)
         if out is not None:
             write_atomically(out, verdict.to_json().encode())
@@ -136,7 +144,9 @@ def verify(
 
 @app.command()
 def show(
-    run: Annotated[Path, typer.Argument(help="The run's folder.")], as_json: Json = False, debug: Debug = False
+    run: Annotated[Path, typer.Argument(help="The run's folder.")],
+    as_json: Json = False,
+    debug: Debug = False,
 ) -> None:
     """Say what happened in a run."""
     from cuda_harness.graph.show import document_lines
@@ -279,7 +289,12 @@ class _reported:  # noqa: N801 - reads as a statement
             message = f"a bug in CUDA-Harness: {kind.__name__ if kind else 'error'}: {error}"
             remedy = "run it again with --debug and report the traceback"
         if self._as_json:
-            document = {"schema": "cuda-harness/error/1", "error": message, "remedy": remedy, "exit_code": code}
+            document = {
+                "schema": "cuda-harness/error/1",
+                "error": message,
+                "remedy": remedy,
+                "exit_code": code,
+            }
             typer.echo(json.dumps(document, indent=1))
         typer.echo(f"error: {message}" + (f"\n  -> {remedy}" if remedy else ""), err=True)
         raise typer.Exit(code) from error

@@ -74,7 +74,9 @@ def load_settings(
     return settings
 
 
-_BUDGET_FLAGS = frozenset({"max_calls", "max_tokens", "max_usd", "max_seconds", "max_gpu_seconds", "rounds", "branches"})
+_BUDGET_FLAGS = frozenset(
+    {"max_calls", "max_tokens", "max_usd", "max_seconds", "max_gpu_seconds", "rounds", "branches"}
+)
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -48,13 +48,15 @@ def take_request(state: HarnessState, runtime: Runtime[RunContext]) -> StateUpda
     folder, request = open_run(state.request, settings)
     services = context.services(str(folder.root))
     services.emit("run_started", request=request[:200])
-    return check_update({
-        "request": request,
-        "run_id": services.run_id,
-        "run_dir": str(folder.root),
-        "target": services.target,
-        "budget": settings.budget,
-    })
+    return check_update(
+        {
+            "request": request,
+            "run_id": services.run_id,
+            "run_dir": str(folder.root),
+            "target": services.target,
+            "budget": settings.budget,
+        }
+    )
 
 
 def write_result(state: HarnessState, runtime: Runtime[RunContext]) -> StateUpdate:

@@ -25,7 +25,9 @@ def stop_reason(state: HarnessState) -> Stop:
     if last is not None and last.verdict is not None and last.verdict.failure is not None:
         failure = last.verdict.failure
         if failure.class_ in {"oracle", "weak_suite"}:
-            return Stop(reason="oracle" if failure.class_ == "oracle" else "weak_suite", detail=failure.message[:4000])
+            return Stop(
+                reason="oracle" if failure.class_ == "oracle" else "weak_suite", detail=failure.message[:4000]
+            )
         if not failure.is_candidates:
             return Stop(reason="environment", detail=f"{failure.class_}: {failure.message}"[:4000])
     return Stop(reason="no_correct_kernel", detail="the correctness budget is spent")
@@ -55,7 +57,9 @@ def deliver(state: HarnessState, services: "Services") -> Result:
         "target": state.target,
         "kernel": kernel,
         "verdict": shown.verdict.model_dump(mode="json", by_alias=True) if shown and shown.verdict else None,
-        "timing": shown.timing.model_dump(mode="json") if shown and isinstance(shown.timing, Timing) else None,
+        "timing": shown.timing.model_dump(mode="json")
+        if shown and isinstance(shown.timing, Timing)
+        else None,
         "profile": shown.profile.model_dump(mode="json") if shown and shown.profile else None,
         "attempts": [_row(a) for a in state.attempts.values()],
         "assumptions": [a.model_dump(mode="json") for a in state.ir.assumptions] if state.ir else [],

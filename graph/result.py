@@ -149,7 +149,9 @@ def infer_dims(ir: KernelIR, inputs: dict[str, np.ndarray[Any, Any]]) -> dict[st
             msg = f"{tensor.name!r} has shape {inputs[tensor.name].shape}, the kernel takes {wanted}"
             raise ConfigError(msg, remedy="make the shapes agree")
     if not ir.admits(dims):
-        rules = [f"{d.name}={dims[d.name]}" for d in ir.dims if not d.admits(dims[d.name])] or list(map(str, ir.constraints))
+        rules = [f"{d.name}={dims[d.name]}" for d in ir.dims if not d.admits(dims[d.name])] or list(
+            map(str, ir.constraints)
+        )
         msg = f"the kernel is not made for these sizes: {', '.join(rules)}"
         raise ConfigError(msg, remedy="see dims and constraints in ir.json")
     return dims
@@ -209,4 +211,10 @@ def run_kernel(
 
 def _shape_text(tensor: Tensor, dims: dict[str, int]) -> str:
     sizes = tensor.dims(dims)
-    return "[" + ", ".join(f"{e}={n}" if e.constant is None else str(n) for e, n in zip(tensor.shape, sizes, strict=True)) + "]"
+    return (
+        "["
+        + ", ".join(
+            f"{e}={n}" if e.constant is None else str(n) for e, n in zip(tensor.shape, sizes, strict=True)
+        )
+        + "]"
+    )

@@ -90,7 +90,9 @@ def generate(
 
 async def agenerate(request: str, **arguments: Any) -> "RunResult":  # noqa: ANN401 - those of `generate`
     """Return what `generate` returns, without blocking the loop; cancelling the task stops the run's children."""
-    context = arguments.pop("context", None) or make_context(**{k: v for k, v in arguments.items() if k != "ir"})
+    context = arguments.pop("context", None) or make_context(
+        **{k: v for k, v in arguments.items() if k != "ir"}
+    )
     work = asyncio.get_running_loop().run_in_executor(
         None, lambda: generate(request, context=context, ir=arguments.get("ir"))
     )
@@ -103,7 +105,9 @@ async def agenerate(request: str, **arguments: Any) -> "RunResult":  # noqa: ANN
         raise
 
 
-def resume(run_dir: str | Path, *, flags: Mapping[str, Any] | None = None, context: RunContext | None = None) -> "RunResult":
+def resume(
+    run_dir: str | Path, *, flags: Mapping[str, Any] | None = None, context: RunContext | None = None
+) -> "RunResult":
     """Return the result of a run that was killed, interrupted or out of budget, going on where it stood.
 
     Finished model calls are read from the run's folder, never made again.
@@ -206,8 +210,13 @@ def _drive(folder: "RunFolder", context: RunContext, start: dict[str, Any] | Non
             state = HarnessState.model_validate(graph.get_state(config).values)
         except (KeyboardInterrupt, GraphRecursionError) as exc:
             state = HarnessState.model_validate(graph.get_state(config).values or (start or {}))
-            stop = Stop(reason="interrupted") if isinstance(exc, KeyboardInterrupt) else Stop(
-                reason="budget", detail="the recursion limit that follows from the budget is reached")
+            stop = (
+                Stop(reason="interrupted")
+                if isinstance(exc, KeyboardInterrupt)
+                else Stop(
+                    reason="budget", detail="the recursion limit that follows from the budget is reached"
+                )
+            )
             state = state.model_copy(update={"stop": stop, "run_dir": str(folder.root), "run_id": run_id})
             state = state.model_copy(update={"result": deliver(state, services)})
         finally:
@@ -219,7 +228,9 @@ _GO_ON = frozenset({"budget", "model_failed", "environment", "interrupted"})
 """Stops after which a resumed run goes on."""
 
 
-def _reopen(graph: Any, config: "RunnableConfig", folder: "RunFolder", context: RunContext) -> dict[str, Any] | None:  # noqa: ANN401 - compiled graph
+def _reopen(
+    graph: Any, config: "RunnableConfig", folder: "RunFolder", context: RunContext
+) -> dict[str, Any] | None:  # noqa: ANN401 - compiled graph
     """Return the input that makes the graph go on: `None` from its last checkpoint, or a fresh start."""
     snapshot = graph.get_state(config)
     if not snapshot.values:

@@ -11,7 +11,15 @@ from cuda_harness.state.request import clean_request
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.archive.run_folder import RunFolder, new_run_id
 
-_PACKAGES = ("cuda-harness", "langgraph", "langchain-openai", "pydantic", "numpy", "cuda-core", "nvidia-cuda-nvrtc")
+_PACKAGES = (
+    "cuda-harness",
+    "langgraph",
+    "langchain-openai",
+    "pydantic",
+    "numpy",
+    "cuda-core",
+    "nvidia-cuda-nvrtc",
+)
 
 
 def versions() -> dict[str, str | None]:

@@ -18,10 +18,14 @@ def plain(text: object, limit: int = 2_000) -> str:
 
 def verdict_lines(verdict: "Verdict") -> list[str]:
     """Return the ladder, stage by stage, and the failure."""
-    lines = [f"{verdict.outcome} on {verdict.executor}" + (f" for {verdict.target}" if verdict.target else "")]
+    lines = [
+        f"{verdict.outcome} on {verdict.executor}" + (f" for {verdict.target}" if verdict.target else "")
+    ]
     for stage in verdict.stages:
         scaled = f"  (scaled: {stage.scaled})" if stage.scaled else ""
-        lines.append(f"  {_MARKS[stage.status]} {stage.name:<14} {stage.seconds:6.2f} s  {plain(stage.detail, 160)}{scaled}")
+        lines.append(
+            f"  {_MARKS[stage.status]} {stage.name:<14} {stage.seconds:6.2f} s  {plain(stage.detail, 160)}{scaled}"
+        )
     if verdict.failure is not None:
         lines.append(f"  {verdict.failure.class_}: {plain(verdict.failure.message)}")
     lines.extend(f"  note: {plain(w, 200)}" for w in verdict.warnings)
@@ -40,9 +44,15 @@ def document_lines(document: Mapping[str, Any]) -> list[str]:
     if document["status"] != "verified" or stop["reason"] != "verified":
         lines.append(f"stopped: {stop['reason']}" + (f": {plain(stop['detail'])}" if stop["detail"] else ""))
     timing = document.get("timing")
-    lines.append(f"time: {timing['median_us']:.1f} us on {timing['device']}" if timing else "time: not measured (no GPU was used)")
+    lines.append(
+        f"time: {timing['median_us']:.1f} us on {timing['device']}"
+        if timing
+        else "time: not measured (no GPU was used)"
+    )
     for assumption in document["assumptions"]:
-        lines.append(f"assumed: {plain(assumption['what'], 80)} = {plain(assumption['value'], 80)} ({plain(assumption['why'], 120)})")
+        lines.append(
+            f"assumed: {plain(assumption['what'], 80)} = {plain(assumption['value'], 80)} ({plain(assumption['why'], 120)})"
+        )
     lines.append(
         f"attempts: {len(document['attempts'])}  model calls: {usage['calls']}  "
         f"tokens: {_or_unknown(usage['input_tokens'])} in, {_or_unknown(usage['output_tokens'])} out  seconds: {usage['seconds']:.1f}"

@@ -198,8 +198,13 @@ class Expr:
         )
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, _schema: CoreSchema, _handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "integer"}, {"type": "string"}], "description": f"Integer expression: {_ALLOWED}."}
+    def __get_pydantic_json_schema__(
+        cls, _schema: CoreSchema, _handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "description": f"Integer expression: {_ALLOWED}.",
+        }
 
 
 def _short(text: str) -> str:
@@ -232,7 +237,9 @@ def _admit(node: ast.AST, text: str, names: set[str], kernels: set[str]) -> None
             return
         case ast.Compare(ops=ops) if all(type(op) in _COMPARE for op in ops):
             return
-        case ast.Call(func=ast.Name(id="blocks_per_sm"), args=[ast.Constant(value=str() as kernel)], keywords=[]):
+        case ast.Call(
+            func=ast.Name(id="blocks_per_sm"), args=[ast.Constant(value=str() as kernel)], keywords=[]
+        ):
             kernels.add(kernel)
             return
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
@@ -245,7 +252,11 @@ def _admit(node: ast.AST, text: str, names: set[str], kernels: set[str]) -> None
             return
         case _:
             pass
-    hint = " (write // for integer division)" if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else ""
+    hint = (
+        " (write // for integer division)"
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+        else ""
+    )
     msg = f"{type(node).__name__} is not allowed in {_short(text)}{hint}: {_ALLOWED}"
     raise ExprError(msg)
 
@@ -270,7 +281,9 @@ def _evaluate(node: ast.AST, env: Mapping[str, int], occupancy: Occupancy | None
             result = _evaluate(chosen, env, occupancy)
         case ast.Compare(left=left, ops=ops, comparators=rights):
             values = [_evaluate(n, env, occupancy) for n in (left, *rights)]
-            result = int(all(_COMPARE[type(op)](a, b) for op, a, b in zip(ops, values, values[1:], strict=False)))
+            result = int(
+                all(_COMPARE[type(op)](a, b) for op, a, b in zip(ops, values, values[1:], strict=False))
+            )
         case ast.Call(func=ast.Name(id="blocks_per_sm"), args=[ast.Constant(value=str() as kernel)]):
             if occupancy is None:
                 msg = "blocks_per_sm is only known where the kernel runs"

@@ -39,7 +39,9 @@ class Dim(Model):
             msg = f"dim {self.name!r}: max {self.max} is below min {self.min}"
             raise ValueError(msg)
         if not self.admits(self.value):
-            msg = f"dim {self.name!r}: its own value {self.value} breaks min, max, multiple_of or power_of_two"
+            msg = (
+                f"dim {self.name!r}: its own value {self.value} breaks min, max, multiple_of or power_of_two"
+            )
             raise ValueError(msg)
         return self
 
@@ -207,7 +209,9 @@ class KernelIR(Document):
 
     def admits(self, dims: Mapping[str, int]) -> bool:
         """Return whether a kernel must be right at these sizes: every dim's own rule and every constraint holds."""
-        return all(d.admits(dims[d.name]) for d in self.dims) and all(c.evaluate(dims) for c in self.constraints)
+        return all(d.admits(dims[d.name]) for d in self.dims) and all(
+            c.evaluate(dims) for c in self.constraints
+        )
 
     @model_validator(mode="after")
     def _one_namespace(self) -> Self:
@@ -217,7 +221,9 @@ class KernelIR(Document):
         for kind, group in groups:
             for item in group:
                 if item.name in seen:
-                    msg = f"{kind} {item.name!r} has the name of a {seen[item.name]}: names share one namespace"
+                    msg = (
+                        f"{kind} {item.name!r} has the name of a {seen[item.name]}: names share one namespace"
+                    )
                     raise ValueError(msg)
                 seen[item.name] = kind
         ids = [s.id for s in self.steps]

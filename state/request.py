@@ -32,5 +32,8 @@ def clean_request(text: str | bytes) -> str:
     kept = "".join(c for c in text if c in "\n\t" or unicodedata.category(c)[0] != "C").strip()
     if not any(c.isalnum() for c in kept):
         msg = "the request is empty"
-        raise ConfigError(msg, remedy='say what to compute, for example "softmax over each row of a 4096 x 1024 float32 matrix"')
+        raise ConfigError(
+            msg,
+            remedy='say what to compute, for example "softmax over each row of a 4096 x 1024 float32 matrix"',
+        )
     return kept

@@ -101,9 +101,14 @@ def describe(error: ValidationError, *, most: int = 12) -> str:
 
 def canonical_json(value: Any) -> str:  # noqa: ANN401 - any JSON value or model
     """Return `value` as JSON with sorted keys and no spaces: equal values give equal text."""
-    if isinstance(value, BaseModel):
-        value = value.model_dump(mode="json", by_alias=True)
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    def plain(item: Any) -> Any:  # noqa: ANN401 - models inside containers
+        if isinstance(item, BaseModel):
+            return item.model_dump(mode="json", by_alias=True)
+        msg = f"{type(item).__name__} is not JSON"
+        raise TypeError(msg)
+
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=plain)
 
 
 def sha256(value: Any) -> str:  # noqa: ANN401 - any JSON value, model, text or bytes

@@ -84,7 +84,10 @@ class TraceRecorder(Client):
 
     @staticmethod
     def _append(path: Path, run: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError), path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+        with (
+            contextlib.suppress(OSError),
+            path.open("a", encoding="utf-8", errors="backslashreplace") as stream,
+        ):
             stream.write(json.dumps(run, ensure_ascii=False, default=str) + "\n")
 
     def _send(self, call: Callable[[Client], None]) -> None:

@@ -11,7 +11,9 @@ MAX_ITEMS = 200
 MAX_NESTING = 12
 MASK = "[redacted]"
 
-_KEY_NAMES = re.compile(r"(api[_-]?key|authorization|secret|password|passwd|token|credential)s?$", re.IGNORECASE)
+_KEY_NAMES = re.compile(
+    r"(api[_-]?key|authorization|secret|password|passwd|token|credential)s?$", re.IGNORECASE
+)
 _COUNTS = re.compile(r"(input|output|total|max|prompt|completion|reasoning|cached)_?tokens?$", re.IGNORECASE)
 _SECRETS = (
     re.compile(r"\b(?:sk|pk|rk|lsv2|hf|ghp|gho|github_pat|xox[abp]|glpat|nvapi)[-_][A-Za-z0-9_\-]{12,}"),

@@ -49,7 +49,9 @@ def seconds(run: Run) -> float | None:
 
 def tokens(run: Run) -> tuple[int | None, int | None]:
     """Return input and output tokens of a model run, `None` where the provider said nothing."""
-    metadata = ((run.get("extra") or {}).get("metadata") or {}) if isinstance(run.get("extra"), Mapping) else {}
+    metadata = (
+        ((run.get("extra") or {}).get("metadata") or {}) if isinstance(run.get("extra"), Mapping) else {}
+    )
     usage = metadata.get("usage_metadata") or {}
     if not usage and isinstance(run.get("outputs"), Mapping):
         usage = (run["outputs"] or {}).get("usage_metadata") or {}
@@ -66,7 +68,9 @@ def _label(run: Run) -> Text:
         label.append(f"  {took:.2f} s")
     given, made = tokens(run)
     if given is not None or made is not None:
-        label.append(f"  {'?' if given is None else given} in / {'?' if made is None else made} out", style="dim")
+        label.append(
+            f"  {'?' if given is None else given} in / {'?' if made is None else made} out", style="dim"
+        )
     if run.get("error"):
         label.append("  " + str(run["error"]).splitlines()[0][:120], style="red")
     return label
