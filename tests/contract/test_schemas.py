@@ -68,4 +68,4 @@ def test_stage_names_and_order_are_the_contracts() -> None:
     words = "parse policy compile launch_config tiny shapes values target repeat sanitizer"
     assert list(STAGES) == words.split()
     assert set(REQUIRED) == set(STAGES) - {"tiny", "sanitizer"}
-    assert set(["oracle", "weak_suite", "resources", "unsupported", "environment"]) == NOBODYS
+    assert {"oracle", "weak_suite", "resources", "unsupported", "environment"} == NOBODYS
