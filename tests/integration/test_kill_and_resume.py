@@ -1,0 +1,77 @@
+"""A run killed by SIGKILL at any moment goes on to the same result, and repeats no finished model call."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REQUEST = "relu of a float32 vector with 3000 elements"
+KILLS = 20
+
+
+def command(*words: str, out: Path) -> list[str]:
+    return [sys.executable, "-m", "cuda_harness", *words, "--json", *(["--out", str(out)] if words[0] == "generate" else [])]
+
+
+def environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "LANGSMITH_", "CUDA_HARNESS_"))}
+
+
+def start(out: Path) -> subprocess.Popen[bytes]:
+    words = ("generate", REQUEST, "--model", "offline", "--executor", "cpu", "--seed", "11")
+    return subprocess.Popen(command(*words, out=out), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment())
+
+
+def essence(document: dict[str, Any]) -> dict[str, Any]:
+    """What must not depend on where the run was cut."""
+    return {
+        "status": document["status"],
+        "kernel": document["kernel"]["sha256"],
+        "attempts": [(a["id"], a["status"], a["strategy"]) for a in document["attempts"]],
+        "calls": document["usage"]["calls"],
+        "stop": document["stop"]["reason"],
+    }
+
+
+def replies(run: Path) -> dict[str, tuple[int, int]]:
+    """Identity of each reply file: an equal inode and time means it was not written again."""
+    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in (run / "replies").glob("*") if p.suffix == ".json"}
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_random_moments_ends_the_same(tmp_path: Path) -> None:
+    began = time.monotonic()
+    whole, _ = start(tmp_path / "whole").communicate(timeout=300)
+    seconds = time.monotonic() - began
+    expected = essence(json.loads(whole))
+    assert expected["status"] == "verified"
+    moments = random.Random(20)
+    resumed = 0
+    for index in range(KILLS):
+        out = tmp_path / f"cut{index}"
+        child = start(out)
+        time.sleep(0.3 + moments.random() * (seconds - 0.3) * 0.95)
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+        runs = list(out.glob("*")) if out.exists() else []
+        if not runs or not (runs[0] / "manifest.json").exists():
+            continue  # killed before there was anything to lose
+        before = replies(runs[0])
+        done = subprocess.run(
+            command("resume", str(runs[0]), out=out), capture_output=True, timeout=300, check=False, env=environment()
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        assert essence(json.loads(done.stdout)) == expected
+        after = replies(runs[0])
+        assert {k: after.get(k) for k in before} == before, "a finished model call was made again"
+        resumed += 1
+    assert resumed >= KILLS // 2
+    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout.split()
+    assert not left, f"orphan processes: {left}"
