@@ -44,6 +44,8 @@ def _load(name: str, where: str) -> Factory:
     try:
         found: Any = getattr(import_module(module), attribute)
     except Exception as exc:
-        raise ExecutorUnavailable(name, f"loading {where!r} failed: {exc}", remedy="reinstall or remove it") from exc
+        raise ExecutorUnavailable(
+            name, f"loading {where!r} failed: {exc}", remedy="reinstall or remove it"
+        ) from exc
     made: Factory = found
     return made
