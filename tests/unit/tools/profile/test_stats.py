@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from cuda_harness.tools.profile.stats import is_faster, median_interval, ratio_interval
+
+
+def noisy(rng: np.random.Generator, center: float, count: int = 80) -> np.ndarray:
+    """Right-skewed, as kernel times are: a floor, jitter, and now and then an interruption."""
+    times = center * (1 + 0.01 * rng.gamma(2.0, size=count))
+    times[rng.random(count) < 0.03] *= 1.5
+    return times
+
+
+def test_interval_covers_the_true_median_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(1)
+    truth = float(np.median(noisy(rng, 10.0, 400_000)))
+    hits = 0
+    for _ in range(200):
+        interval = median_interval(noisy(rng, 10.0))
+        hits += interval.low <= truth <= interval.high
+    assert 180 <= hits <= 199
+
+
+def test_equal_kernels_are_told_apart_in_at_most_five_percent() -> None:
+    rng = np.random.default_rng(2)
+    wrong = sum(is_faster(noisy(rng, 10.0), noisy(rng, 10.0)) for _ in range(300))
+    assert wrong <= 15
+
+
+def test_a_real_difference_is_seen_and_has_its_size() -> None:
+    rng = np.random.default_rng(3)
+    base, other = noisy(rng, 10.0), noisy(rng, 9.0)
+    assert is_faster(base, other)
+    assert not is_faster(other, base)
+    assert ratio_interval(base, other).value == pytest.approx(10 / 9, rel=0.02)
+    assert not is_faster(base, other, margin=0.3)
+
+
+@pytest.mark.parametrize("bad", [[], [0.0], [-1.0], [1.0, float("nan")], [float("inf")]])
+def test_impossible_times_are_errors(bad: list[float]) -> None:
+    with pytest.raises(ValueError, match="finite and positive"):
+        median_interval(bad)

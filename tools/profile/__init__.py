@@ -1,0 +1,1 @@
+"""Time and what bounds it: statistics, floors, measured ceilings."""

@@ -1,0 +1,66 @@
+"""Medians with bootstrap intervals, and when a difference is one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+RESAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its 95 % interval, in the unit of the samples."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def relative_half_width(self) -> float:
+        """Half the interval over the estimate."""
+        return (self.high - self.low) / 2 / self.value if self.value else float("inf")
+
+
+def median_interval(samples: ArrayLike, *, seed: int = 0) -> Interval:
+    """Return the median and its percentile-bootstrap interval (Efron 1979); needs one sample or more.
+
+    Raises:
+        ValueError: If a sample is not finite and positive: such a time is an error, not a record.
+    """
+    data = _times(samples)
+    medians = _bootstrap_medians(data, np.random.default_rng(seed))
+    low, high = np.percentile(medians, (2.5, 97.5))
+    return Interval(float(np.median(data)), float(low), float(high))
+
+
+def ratio_interval(base: ArrayLike, other: ArrayLike, *, seed: int = 0) -> Interval:
+    """Return median(base) / median(other), the speed-up of `other`, and its bootstrap interval.
+
+    The two lists come from turns taken in random order, so drift of clocks hits both alike.
+    """
+    a, b = _times(base), _times(other)
+    rng = np.random.default_rng(seed)
+    ratios = _bootstrap_medians(a, rng) / _bootstrap_medians(b, rng)
+    low, high = np.percentile(ratios, (2.5, 97.5))
+    return Interval(float(np.median(a) / np.median(b)), float(low), float(high))
+
+
+def is_faster(base: ArrayLike, other: ArrayLike, *, margin: float = 0.0, seed: int = 0) -> bool:
+    """Return whether `other` is faster: the interval of the speed-up clears 1 + margin."""
+    return ratio_interval(base, other, seed=seed).low > 1.0 + margin
+
+
+def _times(samples: ArrayLike) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    data = np.asarray(samples, dtype=np.float64).reshape(-1)
+    if data.size == 0 or not np.isfinite(data).all() or (data <= 0).any():
+        msg = "times must be finite and positive, and there must be one"
+        raise ValueError(msg)
+    return data
+
+
+def _bootstrap_medians(
+    data: np.ndarray[tuple[int], np.dtype[np.float64]], rng: np.random.Generator
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    picks = rng.integers(data.size, size=(RESAMPLES, data.size))
+    return np.asarray(np.median(data[picks], axis=1), dtype=np.float64)
