@@ -186,7 +186,7 @@ def _invoke(
 ) -> tuple[Reply, bool]:
     """Return the reply, and whether a replay says that it answered another prompt."""
     metadata = {"role": key.role, "branch": key.branch, "ordinal": key.ordinal, "turn": key.turn}
-    larger = {} if max_tokens is None else {"max_tokens": max_tokens}
+    larger: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
     try:
         message = model.invoke(
             list(messages), {"metadata": metadata, "run_name": f"ask_{key.role}"}, **larger

@@ -163,7 +163,9 @@ class Ledger:
         pending = [*self._in_flight, ours]
         calls = len(entries) + len(pending)
         if budget.max_calls is not None and calls > budget.max_calls:
-            raise BudgetExhausted(limit="max_calls", detail=f"{len(entries)} of {budget.max_calls} calls are made")
+            raise BudgetExhausted(
+                limit="max_calls", detail=f"{len(entries)} of {budget.max_calls} calls are made"
+            )
         spent = sum(e.input_tokens + e.output_tokens for e in entries)
         expected = sum(r.input_tokens + r.output_tokens for r in pending)
         if budget.max_tokens is not None and spent + expected > budget.max_tokens:
@@ -176,10 +178,10 @@ class Ledger:
             raise BudgetExhausted(limit="max_seconds", detail=detail)
 
     def _check_money(self, most: float, entries: list[Entry], pending: list[Reservation]) -> None:
-        for item in (*entries, *pending):
-            if self._price(item.model) is None:
-                msg = f"--max-usd is set, but model {item.model!r} has no price: money could not be counted"
-                raise ConfigError(msg, remedy=f"set [provider.prices.{item.model!r}] in cuda-harness.toml")
+        for model in sorted({e.model for e in entries} | {r.model for r in pending}):
+            if self._price(model) is None:
+                msg = f"--max-usd is set, but model {model!r} has no price: money could not be counted"
+                raise ConfigError(msg, remedy=f'set [provider.prices."{model}"] in cuda-harness.toml')
         spent, expected = self._usd(entries), self._usd(pending)
         if spent + expected > most:
             detail = f"{spent:.4f} of {most:.4f} USD are spent, the next call needs about {expected:.4f}"

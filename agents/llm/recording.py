@@ -140,19 +140,17 @@ class RecordingChat(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,  # noqa: ANN401 - LangChain's own signature
     ) -> ChatResult:
-        callbacks = run_manager.get_child() if run_manager is not None else None
         (role, branch, ordinal), turn = _place(run_manager, self.role)
-        metadata = {"role": role, "branch": branch, "ordinal": ordinal, "turn": turn}
-        message = self.inner.invoke(
-            messages, {"callbacks": callbacks, "metadata": metadata}, stop=stop, **kwargs
-        )
-        reply = reply_of(message)
+        result = self.inner._generate(messages, stop, run_manager, **kwargs)  # noqa: SLF001 - one run in the trace
+        generation = result.generations[0]
+        heads = {**(generation.generation_info or {}), **generation.message.response_metadata}
+        reply = reply_of(generation.message.model_copy(update={"response_metadata": heads}))
         record = Recorded(
             role=role, branch=branch, ordinal=ordinal, turn=turn, prompt_sha256=conversation_sha256(messages),
             reply=reply.text, finish_reason=reply.finish_reason, usage=reply.usage,
         )  # fmt: skip
         _append(self.path, record.to_json(indent=None))
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        return result
 
 
 def make_replay(argument: str, *, role: str, settings: Settings) -> ReplayChat:  # noqa: ARG001 - the registry's signature
@@ -173,7 +171,13 @@ def make_record(argument: str, *, role: str, settings: Settings) -> RecordingCha
         msg = f"`record:{argument}` needs a file and a model"
         raise ConfigError(msg, remedy="--model record:FILE:SPEC, for example record:run.jsonl:openai:NAME")
     inner = chat_model(match["spec"], role=role, settings=settings)
-    return RecordingChat(inner=inner, path=Path(match["file"]), role=role, model_name=model_label(inner))
+    return RecordingChat(
+        inner=inner,
+        path=Path(match["file"]),
+        role=role,
+        model_name=model_label(inner),
+        rate_limiter=inner.rate_limiter,
+    )
 
 
 def _place(run_manager: CallbackManagerForLLMRun | None, role: str) -> tuple[Place, int]:
