@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateNotFound
+from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateNotFound, Undefined
 from jinja2.sandbox import SandboxedEnvironment
 
 HERE = Path(__file__).resolve().parent
-_HEADER = re.compile(r"\{#\s*role:\s*(?P<role>[a-z]+);\s*version:\s*(?P<version>\d+)(?:;[^#]*)?#\}")
+_HEADER = re.compile(r"\{#\s*role:\s*(?P<role>[a-z]+);\s*version:\s*(?P<version>\d+)\s*(?:;[^#]*)?#\}")
 _WIDTH = 110
 
 
@@ -47,6 +47,8 @@ def fenced(text: object, language: str = "text") -> str:
 
 def compact_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """Return `value` as JSON in which whatever fits on one line stands on one line."""
+    if isinstance(value, Undefined):
+        str(value)  # raises with the name of what was not given
     return _lay_out(value, indent=0, used=0)
 
 
@@ -131,7 +133,7 @@ class Prompts:
             raise PromptError(msg)
         try:
             return "".join(template.blocks[block](template.new_context(values))).strip() + "\n"
-        except (TemplateError, TypeError, ValueError) as exc:
+        except Exception as exc:  # a template is the user's own program and may raise anything
             msg = f"prompt template {template.name!r} cannot be rendered: {exc}"
             raise PromptError(msg) from exc
 

@@ -3,6 +3,7 @@
 Duck-typed over status codes and class names, so every LangChain provider is covered without importing it.
 """
 
+import contextlib
 import re
 
 from cuda_harness.state.errors import (
@@ -94,7 +95,7 @@ def provider_error(error: Exception, *, model: str, where: str = "") -> HarnessE
             f"the endpoint{place} is rate-limited or out of quota (429): {said}", remedy=remedy
         )
     remedy = "check that the endpoint is up, then `cuda-harness resume` the run"
-    if status is not None:
+    if status is not None and status >= 300:
         return ModelUnavailable(f"the endpoint{place} failed ({status}): {said}", remedy=remedy)
     if any("Timeout" in n for n in names):
         msg = f"the endpoint{place} did not answer in time"
@@ -116,7 +117,16 @@ def excerpt(text: str, most: int = 300) -> str:
 
 
 def _said(error: BaseException) -> str:
-    return str(getattr(error, "message", None) or error)
+    """Return all that the provider said: message, code, and the body where it is no JSON (an HTML page)."""
+    said = str(getattr(error, "message", None) or error)
+    code = getattr(error, "code", None)
+    if isinstance(code, str) and code not in said:
+        said += f" ({code})"
+    with contextlib.suppress(RuntimeError):  # a streamed body that was never read
+        text = getattr(getattr(error, "response", None), "text", "")
+        if isinstance(text, str) and text.lstrip().startswith("<"):
+            said += f" {text[:4_000]}"
+    return said
 
 
 def _is_connection(error: BaseException) -> bool:

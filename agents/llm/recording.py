@@ -147,7 +147,8 @@ class RecordingChat(BaseChatModel):
         reply = reply_of(generation.message.model_copy(update={"response_metadata": heads}))
         record = Recorded(
             role=role, branch=branch, ordinal=ordinal, turn=turn, prompt_sha256=conversation_sha256(messages),
-            reply=reply.text, finish_reason=reply.finish_reason, usage=reply.usage,
+            reply=reply.refusal or reply.text, usage=reply.usage,
+            finish_reason="content_filter" if reply.refusal else reply.finish_reason,
         )  # fmt: skip
         _append(self.path, record.to_json(indent=None))
         return result

@@ -50,15 +50,26 @@ def reply_of(message: "BaseMessage") -> Reply:
         text=text_of(message.content).encode("utf-8", "replace").decode(),
         finish_reason=reason,
         refusal=str(refusal) if refusal else None,
-        usage=_usage(getattr(message, "usage_metadata", None)),
+        usage=_usage(message),
     )
 
 
-def _usage(metadata: Mapping[str, Any] | None) -> Usage:
-    """Return the reported tokens; a count that is no natural number is unknown."""
+def _usage(message: "BaseMessage") -> Usage:
+    """Return the reported tokens; a count that is no natural number is unknown.
 
-    def count(name: str) -> int | None:
-        value = (metadata or {}).get(name)
+    LangChain turns a count that an OpenAI-compatible server left out into 0, so the server's own words are asked.
+    """
+    metered: Mapping[str, Any] = getattr(message, "usage_metadata", None) or {}
+    raw = message.response_metadata.get("token_usage")
+    said: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
+
+    def count(name: str, theirs: str) -> int | None:
+        value = metered.get(name)
+        if theirs in said and not said[theirs]:
+            return None
         return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
-    return Usage(input_tokens=count("input_tokens"), output_tokens=count("output_tokens"))
+    return Usage(
+        input_tokens=count("input_tokens", "prompt_tokens"),
+        output_tokens=count("output_tokens", "completion_tokens"),
+    )
