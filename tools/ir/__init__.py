@@ -1,1 +1,1 @@
-"""ir."""
+"""Checks of the IR, and plans made concrete."""
