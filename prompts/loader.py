@@ -77,7 +77,7 @@ class Prompts:
         # Autoescape is off because the output is Markdown for a model, not HTML.
         self._environment = SandboxedEnvironment(
             loader=FileSystemLoader(folders), undefined=StrictUndefined, autoescape=False,
-            trim_blocks=True, lstrip_blocks=True,
+            trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
         )  # fmt: skip
         self._environment.filters.update(fenced=fenced, json=compact_json)
 

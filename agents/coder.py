@@ -1,0 +1,219 @@
+"""The Coder: device code and a launch plan from the IR, repaired by typed feedback.
+
+It sees the IR, target facts, its own kernels and their verdicts; never data, references or expected values
+beyond the single element that a verdict quotes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from langgraph.runtime import Runtime
+from pydantic import ValidationError
+
+from cuda_harness.agents.ask import ReplyKey, ask, render
+from cuda_harness.agents.context import RunContext
+from cuda_harness.agents.gate import check_kernel, design_sha256, launched
+from cuda_harness.agents.reply import Reply, ReplyFault, pick_json, pick_kernel
+from cuda_harness.state.attempt import Attempt
+from cuda_harness.state.budget import Stop
+from cuda_harness.state.errors import ReplyInvalid, StateError
+from cuda_harness.state.harness import CoderView, StateUpdate, node
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import Kernel, LaunchPlan
+from cuda_harness.state.lineage import correctness_step, design_of, latest
+from cuda_harness.state.serde import describe
+from cuda_harness.state.targets import facts_of
+
+if TYPE_CHECKING:
+    from cuda_harness.agents.context import Services
+
+_QUOTED_LINES = 12
+"""Source lines quoted beside compiler messages."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What kind of kernel is wanted next."""
+
+    action: Literal["write", "repair", "redesign", "branch"]
+    parent: Attempt | None
+    strategy: str
+    branch: str = "main"
+    idea: str = ""
+
+
+@node
+def write_kernel(state: CoderView, runtime: Runtime[RunContext]) -> StateUpdate:
+    """Return one new attempt: a kernel, or the record of a reply that held none."""
+    services = runtime.context.services(state.run_dir)
+    if state.ir is None:
+        msg = "the coder was reached without an IR"
+        raise StateError(msg)
+    task = next_task(state)
+    if task is None:
+        return {"stop": Stop(reason="no_correct_kernel", detail="the correctness budget is spent")}
+    attempt = max(state.attempts, default=0) + 1
+    prompt = render(services, "roles/coder", **_values(state, state.ir, task, services))
+    folder = services.folder.attempt_dir(attempt)
+    services.folder.write_text(f"{folder}/prompt.md", f"{prompt.system}\n---\n\n{prompt.human}")
+    earlier = {
+        a.id: design_sha256(services.folder.load_kernel(a.id)) for a in state.attempts.values() if a.sha256
+    }
+    replies: list[Reply] = []
+
+    def parse(reply: Reply) -> Kernel:
+        replies.append(reply)
+        return parse_kernel(reply, state.ir, earlier)
+
+    record = Attempt(
+        id=attempt,
+        parent=task.parent.id if task.parent else None,
+        branch=task.branch,
+        strategy=task.strategy,
+        expectation=task.idea,
+    )
+    try:
+        kernel = ask(services, "coder", prompt, parse, key=ReplyKey("coder", task.branch, attempt))
+    except ReplyInvalid as exc:
+        record = record.model_copy(update={"unusable": exc.message[:4_000]})
+        services.emit("kernel_missing", attempt=attempt, reason=exc.message[:300])
+    else:
+        services.folder.save_kernel(attempt, kernel)
+        record = record.model_copy(update={"sha256": kernel.sha256})
+        services.emit(
+            "kernel_written", attempt=attempt, strategy=task.strategy, lines=kernel.source.count("\n")
+        )
+    finally:
+        if replies:
+            services.folder.write_text(f"{folder}/reply.md", replies[-1].text)
+    return {"attempts": {attempt: record}}
+
+
+def next_task(state: CoderView) -> Task | None:
+    """Return what to write next, `None` when the correctness budget is spent.
+
+    A failing kernel is repaired before anything else; a verified one is only ever the base of a branch.
+    """
+    last = latest(state.attempts)
+    if last is None:
+        return Task("write", None, "first")
+    decision = state.decision
+    if last.status == "verified":
+        if decision is None or decision.action != "branch" or decision.parent not in state.attempts:
+            msg = "the coder was reached after a verified kernel without a branch to write"
+            raise StateError(msg)
+        parent = state.attempts[decision.parent]
+        return Task("branch", parent, decision.strategy, decision.branch, decision.expectation)
+    step = correctness_step(state.attempts, state.budget)
+    if step == "give_up":
+        return None
+    if step == "redesign":
+        return Task("redesign", None, "redesign", last.branch)
+    return Task("repair", last, "repair", last.branch)
+
+
+def parse_kernel(reply: Reply, ir: KernelIR | None, earlier: Mapping[int, str]) -> Kernel:
+    """Return the kernel in a reply that passes the quick gate.
+
+    Raises:
+        ReplyFault: Says what is missing or does not fit together.
+        ModelRefused: If the model says that it cannot be done.
+    """
+    data = pick_json(reply, ("schema", "steps", "tunables", "scratch", "defines"))
+    try:
+        plan = LaunchPlan.model_validate(data)
+    except ValidationError as exc:
+        msg = "plan.json is not a valid plan:\n" + describe(exc)
+        raise ReplyFault(msg) from exc
+    source = pick_kernel(reply.blocks, launched(plan))
+    try:
+        kernel = Kernel(source=source, plan=plan)
+    except ValidationError as exc:
+        msg = "kernel.cu is too long"
+        raise ReplyFault(msg) from exc
+    if ir is not None:
+        check_kernel(kernel, ir, earlier)
+    return kernel
+
+
+# ------------------------------------------------------------------------------- what the prompt shows
+
+
+def _values(state: CoderView, ir: KernelIR, task: Task, services: "Services") -> dict[str, Any]:
+    last = latest(state.attempts)
+    shown = _last_kernel(state, task, services)
+    failure = None
+    advice = ""
+    if last is not None and task.action in {"repair", "redesign"}:
+        failure = failure_of(last, shown if last.sha256 else None)
+        fragment = f"fragments/faults/{failure['class']}"
+        advice = services.prompts.text(fragment).strip() if services.prompts.has(fragment) else ""
+    return {
+        "target": facts_of(state.target),
+        "ir": ir.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "last_kernel": shown.source if shown else None,
+        "last_plan": shown.plan.model_dump(mode="json", by_alias=True, exclude_none=True) if shown else None,
+        "failure": failure,
+        "history": [history_line(a) for a in state.attempts.values()],
+        "skills": [],
+        "advice": advice,
+        "action": task.action,
+        "idea": f"{task.strategy}: {task.idea}" if task.action == "branch" else "",
+    }
+
+
+def _last_kernel(state: CoderView, task: Task, services: "Services") -> Kernel | None:
+    """Return the kernel to mend or to build on: the parent's, or the one before an unusable reply."""
+    if task.parent is None:
+        return None
+    for attempt in reversed(design_of(state.attempts, task.parent)):
+        if attempt.sha256 is not None:
+            return services.folder.load_kernel(attempt.id)
+    return None
+
+
+def failure_of(attempt: Attempt, kernel: Kernel | None) -> dict[str, Any]:
+    """Return why an attempt is not verified, with the source lines that the evidence names."""
+    failure = attempt.verdict.failure if attempt.verdict else None
+    if failure is None:
+        told = attempt.unusable or "the kernel was not proved; no stage failed"
+        return {"stage": "parse", "class": "unusable", "message": told, "evidence": {}}
+    shown = failure.model_dump(mode="json", by_alias=True)
+    if kernel is not None:
+        lines = kernel.source.splitlines()
+        numbers = sorted({n for n in _line_numbers(failure.evidence) if 1 <= n <= len(lines)})[:_QUOTED_LINES]
+        if numbers:
+            shown["source_lines"] = {str(n): lines[n - 1].rstrip()[:200] for n in numbers}
+    return shown
+
+
+def _line_numbers(value: Any, name: str = "") -> Iterator[int]:  # noqa: ANN401 - evidence is any JSON
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _line_numbers(item, str(key))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _line_numbers(item, name)
+    elif (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and (name in {"line", "lines"} or name.endswith("_line"))
+    ):
+        yield value
+
+
+def history_line(attempt: Attempt) -> str:
+    """Return one line about an attempt: what was tried, how it ended."""
+    head = f"{attempt.id} {attempt.strategy}"
+    if attempt.expectation:
+        head += f" ({' '.join(attempt.expectation.split())[:100]})"
+    failure = attempt.verdict.failure if attempt.verdict else None
+    if attempt.status == "unusable":
+        return f"{head}: no usable kernel: {' '.join(attempt.unusable.split())[:160]}"
+    if failure is not None:
+        message = " ".join(failure.message.split())[:200]
+        return f"{head}: {attempt.status}, {failure.class_} at {failure.stage}: {message}"
+    if attempt.median_us is not None:
+        return f"{head}: {attempt.status}, {attempt.median_us:.2f} us"
+    return f"{head}: {attempt.status}"
