@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.language_models import BaseChatModel
 
 from cuda_harness.agents.llm.ledger import Ledger
@@ -43,7 +44,7 @@ class FakeServices:
             return self._models
         if self._models is None or role not in self._models:
             msg = f"no model for role {role!r} in this test"
-            raise AssertionError(msg)
+            pytest.fail(msg)
         return self._models[role]
 
     def emit(self, event: str, **fields: Any) -> None:

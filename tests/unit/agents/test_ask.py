@@ -215,3 +215,9 @@ def test_a_broken_template_of_the_user_is_a_configuration_error(tmp_path: Path) 
     run.prompts = Prompts(tmp_path / "own")
     with pytest.raises(ConfigError, match="no block 'human'"):
         render(run, "roles/planner", request="r", target={})
+
+
+def test_a_call_past_the_script_fails_the_test(tmp_path: Path) -> None:
+    run, _ = services(tmp_path)
+    with pytest.raises(pytest.fail.Exception, match="the script is at its end"):
+        ask(run, "planner", PROMPT, digits, key=KEY)
