@@ -1,0 +1,6 @@
+#include <cuda_bf16.h>
+
+extern "C" __global__ void k(const float* x, float* y, float a, long long n) {
+  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i < n) y[i] = __bfloat162float(__float2bfloat16(a * x[i]));
+}

@@ -1,0 +1,4 @@
+extern "C" __global__ void k(const float* table, const int* idx, float* y, int v, int d, long long count) {
+  const long long e = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (e < count) y[e] = table[(size_t)(e % d) * v + idx[e / d]];
+}

@@ -1,0 +1,9 @@
+#include <cuda_fp16.h>
+
+extern "C" __global__ void k(const float* a, const float* b, float* c, int m, int k, int n) {
+  const int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i >= m || j >= n) return;
+  float s = 0.f;
+  for (int l = 0; l < k; ++l) s += __half2float(__float2half(a[(size_t)i * k + l])) * __half2float(__float2half(b[(size_t)l * n + j]));
+  c[(size_t)i * n + j] = s;
+}

@@ -1,0 +1,4 @@
+extern "C" __global__ void k(const float* x, float* y, long long n) {
+  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 1.5f * x[i];
+}

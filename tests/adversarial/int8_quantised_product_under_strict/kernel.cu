@@ -1,0 +1,7 @@
+extern "C" __global__ void k(const float* a, const float* b, float* c, int m, int k, int n) {
+  const int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i >= m || j >= n) return;
+  float s = 0.f;
+  for (int l = 0; l < k; ++l) s += rintf(a[(size_t)i * k + l] * 32.f) * rintf(b[(size_t)l * n + j] * 32.f) / 1024.f;
+  c[(size_t)i * n + j] = s;
+}

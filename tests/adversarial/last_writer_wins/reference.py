@@ -1,0 +1,5 @@
+import numpy as np
+
+
+def reference(inputs, dims, scalars):
+    return {"y": np.cumsum(inputs["x"], dtype=np.int32)}

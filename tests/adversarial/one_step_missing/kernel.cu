@@ -1,0 +1,5 @@
+extern "C" __global__ void step(const float* u, float* v, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  v[i] = i > 0 && i < n - 1 ? u[i] + 0.25f * (u[i - 1] - 2.f * u[i] + u[i + 1]) : u[i];
+}

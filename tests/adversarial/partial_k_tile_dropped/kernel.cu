@@ -1,0 +1,7 @@
+extern "C" __global__ void k(const float* a, const float* b, float* c, int m, int k, int n) {
+  const int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y * blockDim.y + threadIdx.y;
+  if (i >= m || j >= n) return;
+  float s = 0.f;
+  for (int l = 0; l < k / 16 * 16; ++l) s = fmaf(a[(size_t)i * k + l], b[(size_t)l * n + j], s);
+  c[(size_t)i * n + j] = s;
+}

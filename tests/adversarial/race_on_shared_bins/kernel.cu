@@ -1,0 +1,8 @@
+extern "C" __global__ void k(const uint8_t* x, int* hist, long long n) {
+  __shared__ int bins[256];
+  bins[threadIdx.x] = 0;
+  __syncthreads();
+  for (long long i = blockIdx.x * 256ll + threadIdx.x; i < n; i += gridDim.x * 256ll) bins[x[i]]++;
+  __syncthreads();
+  atomicAdd(hist + threadIdx.x, bins[threadIdx.x]);
+}

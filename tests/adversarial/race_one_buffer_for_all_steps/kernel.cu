@@ -1,0 +1,4 @@
+extern "C" __global__ void step(float* u, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i > 0 && i < n - 1) u[i] = u[i] + 0.25f * (u[i - 1] - 2.f * u[i] + u[i + 1]);
+}
