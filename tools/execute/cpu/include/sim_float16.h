@@ -128,10 +128,9 @@ inline double fma_to_odd(double a, double b, double c) {
 /// A 64-bit integer as a double, forced to odd when it does not fit.
 template <class Int>
 inline double double_to_odd(Int value) {
-    constexpr std::uint64_t low = 0xfff;
     const bool negative = value < 0;
     std::uint64_t m = negative ? ~static_cast<std::uint64_t>(value) + 1 : static_cast<std::uint64_t>(value);
-    if (m >> 53) m = (m & ~low) | ((m & low) ? low + 1 - 0x800 : 0);
+    if (m >> 53) m = (m & ~std::uint64_t{0xfff}) | ((m & 0xfff) ? 0x800 : 0);
     const double magnitude_ = static_cast<double>(m);
     return negative ? -magnitude_ : magnitude_;
 }
