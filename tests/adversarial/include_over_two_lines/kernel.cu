@@ -1,5 +1,5 @@
 #inc\
-lude <cstdlib>
+lude <fstream>
 
 extern "C" __global__ void k(const float* __restrict__ x, float* __restrict__ y, long long n) {
   const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;

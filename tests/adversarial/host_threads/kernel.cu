@@ -1,4 +1,4 @@
-#include <cstdlib>
+#include <thread>
 
 extern "C" __global__ void k(const float* __restrict__ x, float* __restrict__ y, long long n) {
   const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
