@@ -157,7 +157,7 @@ def check_update(update: Mapping[str, Any]) -> StateUpdate:
         msg = f"a node returned unknown channels {unknown}; known: {sorted(StateUpdate.__annotations__)}"
         raise StateError(msg)
     if _UPDATE is None:
-        _UPDATE = TypeAdapter(StateUpdate, config=ConfigDict(strict=True))
+        _UPDATE = TypeAdapter(StateUpdate)
     try:
         return _UPDATE.validate_python(dict(update), strict=True)
     except ValidationError as exc:

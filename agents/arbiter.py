@@ -1,0 +1,64 @@
+"""The arbiter: which of two references departs from the IR, when they disagree."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from cuda_harness.agents.ask import ReplyKey, ask, render
+from cuda_harness.agents.reply import Reply, ReplyFault, pick_json
+
+if TYPE_CHECKING:
+    from cuda_harness.agents.context import Services
+    from cuda_harness.state.ir import KernelIR
+
+Wrong = Literal["reference", "loops", "both", "ir"]
+_WRONG: tuple[Wrong, ...] = ("reference", "loops", "both", "ir")
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """Who is wrong, and why; `ir`: the IR allows both readings."""
+
+    wrong: Wrong
+    reason: str
+
+
+def judge_disagreement(
+    services: "Services",
+    *,
+    request: str,
+    ir: "KernelIR",
+    case: Mapping[str, Any],
+    reference: str,
+    loops: str,
+    ordinal: int,
+) -> Ruling:
+    """Return the arbiter's ruling on the smallest differing case.
+
+    Args:
+        services: The run's tools.
+        request: What the user asked for.
+        ir: What both references were written from.
+        case: The differing element: dims, scalars, output, index, both values.
+        reference: Source of the vectorised reference.
+        loops: Source of the reference in loops.
+        ordinal: How often the arbiter was asked before.
+    """
+    prompt = render(
+        services, "roles/arbiter", request=request, failure=dict(case), reference=reference, loops=loops,
+        ir=ir.model_dump(mode="json", by_alias=True, exclude_none=True),
+    )  # fmt: skip
+    ruling = ask(services, "arbiter", prompt, parse_ruling, key=ReplyKey("arbiter", ordinal=ordinal))
+    services.emit("disagreement_judged", wrong=ruling.wrong, reason=ruling.reason[:300])
+    return ruling
+
+
+def parse_ruling(reply: Reply) -> Ruling:
+    """Return the ruling in a reply; raises ReplyFault."""
+    data = pick_json(reply, ("wrong", "reason"))
+    wrong = next((w for w in _WRONG if w == data.get("wrong")), None)
+    reason = data.get("reason")
+    if wrong is None or not isinstance(reason, str) or not reason.strip():
+        msg = f'"wrong" must be one of {", ".join(_WRONG)}, and "reason" a sentence'
+        raise ReplyFault(msg)
+    return Ruling(wrong, reason.strip()[:2_000])

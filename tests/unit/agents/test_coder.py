@@ -1,0 +1,216 @@
+"""The Coder: what it is shown, what it writes, and what becomes of an unusable reply."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fakes.scripted_model import Line, ScriptedChatModel
+from tests.fakes.services import FakeRuntime, FakeServices
+
+from cuda_harness.agents.coder import failure_of, history_line, next_task, write_kernel
+from cuda_harness.state.attempt import Attempt
+from cuda_harness.state.budget import Budget
+from cuda_harness.state.errors import ModelRefused, StateError
+from cuda_harness.state.harness import CoderView, Decision
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.results import Failure, Verdict
+
+IR = KernelIR.model_validate(
+    {
+        "name": "double_it",
+        "dims": [{"name": "n", "value": 1000, "min": 0}],
+        "tensors": [
+            {"name": "x", "role": "in", "dtype": "float32", "shape": ["n"]},
+            {"name": "y", "role": "out", "dtype": "float32", "shape": ["n"]},
+        ],
+        "steps": [{"id": "s", "op": "scale", "reads": ["x"], "writes": ["y"], "formula": "y[i] = 2*x[i]"}],
+    }
+)
+PLAN = {"steps": [{"launch": "k", "grid": ["cdiv(n, 256)"], "block": [256], "args": ["x", "y", "n"]}]}
+
+
+def source(factor: int) -> str:
+    return (
+        'extern "C" __global__ void k(const float* x, float* y, int n) {\n'
+        "  const int i = blockIdx.x * 256 + threadIdx.x;\n"
+        f"  if (i < n) y[i] = {factor}.f * x[i];\n}}\n"
+    )
+
+
+def written(factor: int, plan: dict[str, Any] = PLAN) -> str:
+    return f"Here.\n```cuda\n{source(factor)}```\n```json\n{json.dumps(plan)}\n```\n"
+
+
+def failed(fault: str = "mismatch", message: str = "y[0] is 3, not 2", **evidence: Any) -> Verdict:
+    outcome = "undecided" if fault in {"environment", "unsupported"} else "rejected"
+    failure = Failure.model_validate(
+        {"stage": "shapes", "class": fault, "message": message, "evidence": evidence}
+    )
+    return Verdict(outcome=outcome, executor="cpu", failure=failure)
+
+
+def view(*attempts: Attempt, **fields: Any) -> CoderView:
+    return CoderView(run_dir="run", target="sm_90a", ir=IR, attempts={a.id: a for a in attempts}, **fields)
+
+
+class Run:
+    """A run whose coder answers from a script; verdicts are given by the test."""
+
+    def __init__(self, root: Path, *script: Line | str) -> None:
+        self.model = ScriptedChatModel(*script)
+        self.services = FakeServices(root, {"coder": self.model})
+        self.attempts: dict[int, Attempt] = {}
+
+    def write(self, **fields: Any) -> Attempt:
+        update = write_kernel(view(*self.attempts.values(), **fields), FakeRuntime(self.services))  # type: ignore[arg-type]
+        self.attempts |= update["attempts"]
+        return self.attempts[max(self.attempts)]
+
+    def judge(self, verdict: Verdict) -> None:
+        last = max(self.attempts)
+        self.attempts[last] = self.attempts[last].model_copy(update={"verdict": verdict})
+
+    @property
+    def asked(self) -> str:
+        return str(self.model.seen[-1][1].content)
+
+
+def test_the_first_kernel_is_saved_with_prompt_and_reply(tmp_path: Path) -> None:
+    run = Run(tmp_path, written(2))
+    attempt = run.write()
+    assert (attempt.id, attempt.parent, attempt.strategy, attempt.status) == (1, None, "first", "written")
+    kernel = run.services.folder.load_kernel(1)
+    assert kernel.sha256 == attempt.sha256
+    assert kernel.source == source(2)
+    assert "## IR" in (tmp_path / "attempts/001/prompt.md").read_text()
+    assert (tmp_path / "attempts/001/reply.md").read_text() == written(2)
+
+
+def test_the_prompt_of_a_first_kernel_has_no_feedback(tmp_path: Path) -> None:
+    run = Run(tmp_path, written(2))
+    run.write()
+    for heading in ("## Last kernel", "## Failure", "## History", "## Skills"):
+        assert heading not in run.asked
+
+
+def test_a_repair_shows_kernel_failure_history_and_the_advice_of_its_class(tmp_path: Path) -> None:
+    run = Run(tmp_path, written(3), written(2))
+    run.write()
+    run.judge(failed("data_race", "line 3: two threads write y[0]", line=3, other_line=2))
+    attempt = run.write()
+    assert (attempt.id, attempt.parent, attempt.strategy) == (2, 1, "repair")
+    assert source(3) in run.asked
+    assert '"class": "data_race"' in run.asked
+    assert '"3": "  if (i < n) y[i] = 3.f * x[i];"' in run.asked
+    assert "1 first: rejected, data_race at shapes: line 3: two threads write y[0]" in run.asked
+    assert "Two threads touch the same address" in run.asked
+
+
+def test_an_identical_kernel_is_sent_back_before_it_is_built(tmp_path: Path) -> None:
+    run = Run(tmp_path, written(3), written(3).replace("Here.", "Mended."), written(2))
+    run.write()
+    run.judge(failed())
+    assert run.write().status == "written"
+    assert "this is attempt 1 again" in str(run.model.seen[-1][3].content)
+    assert run.model.left == 0
+
+
+def test_a_reply_without_a_kernel_is_an_attempt_without_one(tmp_path: Path) -> None:
+    run = Run(tmp_path, "no idea", "still none", written(2))
+    attempt = run.write()
+    assert attempt.status == "unusable"
+    assert "no fenced `json` block" in attempt.unusable
+    assert (tmp_path / "attempts/001/reply.md").read_text() == "still none"
+    again = run.write()
+    assert (again.status, again.parent, again.strategy) == ("written", 1, "repair")
+    assert "Your last reply held no kernel" in run.asked
+    assert '"class": "unusable"' in run.asked
+
+
+def test_the_kernel_before_an_unusable_reply_is_shown(tmp_path: Path) -> None:
+    run = Run(tmp_path, written(3), "no", "no", written(2))
+    run.write()
+    run.judge(failed())
+    run.write()
+    run.write()
+    assert source(3) in run.asked
+
+
+def test_a_plan_that_is_invalid_says_where(tmp_path: Path) -> None:
+    bad = {"steps": [{"launch": "k", "grid": [1], "block": [32], "arguments": []}]}
+    run = Run(tmp_path, written(2, bad), written(2))
+    assert run.write().status == "written"
+    assert "steps.0.launch.arguments" in str(run.model.seen[-1][3].content)
+
+
+def test_a_refusal_of_the_model_ends_the_run(tmp_path: Path) -> None:
+    run = Run(tmp_path, '```json\n{"refused": "cannot be parallelised"}\n```')
+    with pytest.raises(ModelRefused, match="cannot be parallelised"):
+        run.write()
+
+
+def test_a_design_that_keeps_failing_is_given_up_for_a_conservative_one(tmp_path: Path) -> None:
+    run = Run(tmp_path, written(3), written(4), written(2))
+    budget = Budget(repairs=1, redesigns=1)
+    run.write()
+    run.judge(failed())
+    run.write(budget=budget)
+    run.judge(failed("precision", "off by 2"))
+    attempt = run.write(budget=budget)
+    assert (attempt.strategy, attempt.parent) == ("redesign", None)
+    assert "the most conservative mapping" in run.asked
+    assert "## Last kernel" not in run.asked
+    assert "2 repair: rejected, precision" in run.asked
+
+
+def test_a_spent_correctness_budget_stops() -> None:
+    attempt = Attempt(id=1, sha256="a", verdict=failed())
+    assert next_task(view(attempt, budget=Budget(repairs=0, redesigns=0))) is None
+
+
+def test_a_resumed_node_makes_no_second_call(tmp_path: Path) -> None:
+    first = Run(tmp_path, written(2))
+    attempt = first.write()
+    again = Run(tmp_path)
+    assert again.write() == attempt
+    assert again.model.seen == []
+
+
+def test_a_verified_kernel_is_only_the_base_of_a_branch() -> None:
+    attempt = Attempt(id=1, sha256="a", verdict=Verdict(outcome="accepted", executor="cpu"))
+    with pytest.raises(StateError, match="without a branch"):
+        next_task(view(attempt))
+    decision = Decision(
+        action="branch", parent=1, strategy="vector loads", expectation="bandwidth", branch="b1"
+    )
+    task = next_task(view(attempt, decision=decision))
+    assert task is not None
+    assert (task.action, task.parent, task.branch, task.strategy) == ("branch", attempt, "b1", "vector loads")
+
+
+def test_the_coder_needs_an_ir(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="without an IR"):
+        write_kernel(CoderView(run_dir="r"), FakeRuntime(FakeServices(tmp_path)))  # type: ignore[arg-type]
+
+
+def test_history_is_one_line_each() -> None:
+    lines = [
+        history_line(Attempt(id=1, sha256="a", verdict=failed("compile", "a\nb\tc"))),
+        history_line(Attempt(id=2, unusable="no\nblock")),
+        history_line(Attempt(id=3, sha256="a")),
+    ]
+    assert lines == [
+        "1 first: rejected, compile at shapes: a b c",
+        "2 first: no usable kernel: no block",
+        "3 first: written",
+    ]
+
+
+def test_lines_of_diagnostics_are_quoted() -> None:
+    from cuda_harness.state.kernel import Kernel, LaunchPlan
+
+    kernel = Kernel(source=source(2), plan=LaunchPlan.model_validate(PLAN))
+    verdict = failed("compile", "x", diagnostics=[{"line": 1}, {"line": None}, {"line": 99}, {"line": True}])
+    shown = failure_of(Attempt(id=1, sha256="a", verdict=verdict), kernel)
+    assert list(shown["source_lines"]) == ["1"]
