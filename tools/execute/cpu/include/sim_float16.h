@@ -18,7 +18,7 @@ template <class To, class From>
 inline To bits(const From& from) {
     static_assert(sizeof(To) == sizeof(From), "bit casts keep the size");
     To to;
-    __builtin_memcpy(&to, &from, sizeof(To));
+    __builtin_memcpy(static_cast<void*>(&to), &from, sizeof(To));
     return to;
 }
 
