@@ -17,7 +17,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __constant__
+#define __constant__ __attribute__((visibility("default"), used))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
@@ -91,8 +91,8 @@ struct dim3 {
 struct sim_context {
   uint3 thread;
   uint3 block;
-  dim3 block_dim;
-  dim3 grid_dim;
+  uint3 block_dim;
+  uint3 grid_dim;
   char *shared;   // static shared memory of this block
   char *dynamic;  // dynamic shared memory of this block
   unsigned linear;
@@ -104,8 +104,8 @@ extern __thread sim_context sim_here __attribute__((tls_model("initial-exec")));
 
 #define threadIdx (::sim_here.thread)
 #define blockIdx (::sim_here.block)
-#define blockDim (::sim_here.block_dim)
-#define gridDim (::sim_here.grid_dim)
+#define blockDim (reinterpret_cast<const dim3 &>(::sim_here.block_dim))
+#define gridDim (reinterpret_cast<const dim3 &>(::sim_here.grid_dim))
 #define warpSize 32
 
 // ---- services of the runtime ----
@@ -169,7 +169,8 @@ SIM_INLINE void __nanosleep(unsigned) { sim_yield(); }
 SIM_INLINE void __trap(SIM_LINE) { sim_trap("__trap()", sim_line); }
 SIM_INLINE void __brkpt() {}
 SIM_INLINE long long clock64() { return (long long)sim_clock(); }
-SIM_INLINE int clock() { return (int)sim_clock(); }
+SIM_INLINE int sim_clock_int() { return (int)sim_clock(); }
+#define clock() sim_clock_int()
 SIM_INLINE uint64_t __globaltimer() { return sim_clock(); }
 
 // ---- warp primitives ----

@@ -307,7 +307,7 @@ bool try_complete_warp(BlockState &b, unsigned warp, unsigned mask) {
                    where_json(nullptr, t.line));
     }
   }
-  check_warp(needed | warp << 0 * 0);
+  check_warp(needed);
 #endif
   uint64_t values[32];
   for (int l = 0; l < 32; ++l) values[l] = (needed >> l & 1) ? base[l].value : 0;

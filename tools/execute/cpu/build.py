@@ -1,0 +1,251 @@
+"""The host toolchain of the CPU executor: runner, precompiled header, kernels; built once, cached by content.
+
+Everything is published by an atomic rename and checked on use, so two processes may build the same thing at
+once, and a half-written file is never used.
+"""
+
+import contextlib
+import functools
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cuda_harness.state.errors import ExecutorUnavailable
+from cuda_harness.tools.process import Finished, ProgramMissing, allowed_environment, run
+
+HERE = Path(__file__).resolve().parent
+INCLUDE = HERE / "include"
+NATIVE = HERE / "native"
+PRELUDE = HERE.parent.parent / "toolchain" / "prelude.h"
+ABI = "1"
+"""Part of every key; raised when the meaning of a cached file changes."""
+Mode = Literal["plain", "check"]
+_REMEDY = "install it, for example: apt-get install g++ (or use --executor cuda on a GPU machine)"
+_KEEP_BYTES = 2 << 30
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """A g++ that was tried."""
+
+    path: str
+    version: str
+    flags: tuple[str, ...]
+    """CPU features: fused multiply-add and half conversions where the host has them, as nvcc contracts by default."""
+
+
+@functools.cache
+def host_compiler() -> HostCompiler:
+    """Return the g++ of this machine.
+
+    Raises:
+        ExecutorUnavailable: If there is none, or this host is not x86-64.
+    """
+    if os.uname().machine != "x86_64":
+        raise ExecutorUnavailable(
+            "cpu", f"it runs on x86-64 hosts, this one is {os.uname().machine}", remedy="use a GPU machine (--executor cuda)"
+        )
+    path = shutil.which("g++")
+    if path is None:
+        raise ExecutorUnavailable("cpu", "g++ is not installed", remedy=_REMEDY)
+    try:
+        said = run([path, "--version"], timeout_s=20)
+    except ProgramMissing as exc:
+        raise ExecutorUnavailable("cpu", str(exc), remedy=_REMEDY) from exc
+    if not said.ok:
+        raise ExecutorUnavailable("cpu", f"g++ --version failed: {said.text()[:200]}", remedy=_REMEDY)
+    features = _cpu_features()
+    flags = [f"-m{name}" for name in ("fma", "f16c", "avx2", "bmi", "bmi2", "popcnt", "lzcnt") if _feature(name) in features]
+    return HostCompiler(path, said.stdout.decode("utf-8", "replace").splitlines()[0], tuple(flags))
+
+
+def _feature(flag: str) -> str:
+    return {"bmi": "bmi1", "lzcnt": "abm"}.get(flag, flag)
+
+
+def _cpu_features() -> frozenset[str]:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("flags"):
+                return frozenset(line.split(":", 1)[1].split())
+    return frozenset()
+
+
+def flags_of(mode: Mode, *, fast_math: bool = False) -> list[str]:
+    """Return the compile flags of kernels in a mode; the precompiled header is built with exactly these."""
+    common = [
+        "-std=c++17", "-w", "-fPIC", "-fno-exceptions", "-fno-rtti", "-ffp-contract=fast", "-ftls-model=initial-exec",
+        "-fno-strict-aliasing", "-fwrapv", "-fno-stack-protector", "-fvisibility=hidden", "-fno-math-errno",
+        "-U_FORTIFY_SOURCE", "-fno-semantic-interposition", "-fno-plt", *host_compiler().flags,
+    ]  # fmt: skip
+    if fast_math:
+        common += ["-ffinite-math-only", "-fno-signed-zeros", "-freciprocal-math"]
+    if mode == "plain":
+        return ["-O2", *common]
+    return [
+        "-O1", "-g1", "-DSIM_CHECK", *common, "-fsanitize=thread,bounds", "--param=tsan-distinguish-volatile=1",
+        "--param=tsan-instrument-func-entry-exit=0",
+    ]  # fmt: skip
+
+
+class BuildCache:
+    """Files by key in the user's cache folder."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        base = os.environ.get("XDG_CACHE_HOME")
+        default = Path(base) if base else Path.home() / ".cache"
+        self.root = (root or default / "cuda-harness") / "cpu"
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            self.root = Path(tempfile.gettempdir()) / f"cuda-harness-{os.getuid()}" / "cpu"
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def lookup(self, key: str, name: str) -> Path | None:
+        """Return the file when it is there and whole."""
+        path, mark = self.root / key / name, self.root / key / f"{name}.sha256"
+        try:
+            expected = mark.read_text()
+            data = path.read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(data).hexdigest() != expected:
+            with contextlib.suppress(OSError):
+                mark.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(self.root / key)
+        return path
+
+    def publish(self, key: str, name: str, built: Path) -> Path:
+        """Move a finished file into the cache: content first, its checksum last."""
+        folder = self.root / key
+        folder.mkdir(parents=True, exist_ok=True)
+        digest = hashlib.sha256(built.read_bytes()).hexdigest()
+        built.replace(folder / name)
+        mark = folder / f".{name}.{secrets.token_hex(4)}"
+        mark.write_text(digest)
+        mark.replace(folder / f"{name}.sha256")
+        return folder / name
+
+    def scratch(self) -> Path:
+        """Return a new folder on the same file system, for a build."""
+        return Path(tempfile.mkdtemp(prefix="build-", dir=self.root))
+
+    def trim(self) -> None:
+        """Drop the oldest entries beyond the size bound, and what a kill left half done."""
+        entries = []
+        for folder in self.root.iterdir():
+            with contextlib.suppress(OSError):
+                age = folder.stat().st_mtime
+                size = sum(f.stat().st_size for f in folder.iterdir())
+                entries.append((age, size, folder))
+        total = sum(size for _, size, _ in entries)
+        newest = max((age for age, _, _ in entries), default=0.0)
+        for age, size, folder in sorted(entries):
+            stale = folder.name.startswith("build-") and age < newest - 3600
+            if total <= _KEEP_BYTES and not stale:
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
+            total -= size
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Return the identity of our own native sources, headers and prelude."""
+    digest = hashlib.sha256(ABI.encode())
+    files = [p for folder in (INCLUDE, NATIVE) for p in sorted(folder.rglob("*")) if p.is_file()]
+    for path in [*files, *([PRELUDE] if PRELUDE.is_file() else [])]:
+        digest.update(str(path.name).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def key_of(*parts: str) -> str:
+    """Return a cache key over the parts, the compiler and our sources."""
+    compiler = host_compiler()
+    text = "\0".join((sources_digest(), compiler.path, compiler.version, *compiler.flags, *parts))
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def runner(cache: BuildCache, mode: Mode) -> Path:
+    """Return the runner of a mode, built when the cache has none.
+
+    Raises:
+        ExecutorUnavailable: If g++ cannot build it; a machine without its C++ headers, say.
+    """
+    name = f"runner_{mode}"
+    key = key_of("runner", mode)
+    found = cache.lookup(key, name)
+    if found is not None:
+        return found
+    folder = cache.scratch()
+    try:
+        out = folder / name
+        sources = [NATIVE / "runtime.cpp", NATIVE / "runner.cpp"] + ([NATIVE / "check.cpp"] if mode == "check" else [])
+        argv = [
+            host_compiler().path, "-std=c++17", "-O2", "-g1", "-w", *(["-DSIM_CHECK"] if mode == "check" else []),
+            f"-I{INCLUDE}", f"-I{NATIVE}", *map(str, sources), "-rdynamic", "-o", str(out), "-ldl", "-lpthread", "-lrt",
+        ]  # fmt: skip
+        done = _compile(argv, folder, timeout_s=180)
+        if not done.ok:
+            reason = f"building the {mode} runner failed: {done.text()[:400]}"
+            raise ExecutorUnavailable("cpu", reason, remedy="install a working g++ with its C++ standard library")
+        out.chmod(0o755)
+        return cache.publish(key, name, out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def precompiled_header(cache: BuildCache, mode: Mode, *, fast_math: bool) -> Path | None:
+    """Return a folder whose `sim.h` is precompiled for these flags, `None` if g++ cannot make one."""
+    key = key_of("pch", mode, str(fast_math))
+    if cache.lookup(key, "sim.h.gch") is not None:
+        return cache.root / key
+    folder = cache.scratch()
+    try:
+        argv = [
+            host_compiler().path, *flags_of(mode, fast_math=fast_math), f"-I{INCLUDE}", "-x", "c++-header",
+            str(INCLUDE / "sim.h"), "-o", str(folder / "sim.h.gch"),
+        ]  # fmt: skip
+        if not _compile(argv, folder, timeout_s=180).ok:
+            return None
+        return cache.publish(key, "sim.h.gch", folder / "sim.h.gch").parent
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def kernel_library(
+    cache: BuildCache, text: str, mode: Mode, *, fast_math: bool, timeout_s: float
+) -> Path | Finished:
+    """Return the shared object of a rewritten kernel, or how its compilation ended."""
+    key = key_of("kernel", mode, str(fast_math), text)
+    found = cache.lookup(key, "kernel.so")
+    if found is not None:
+        return found
+    header = precompiled_header(cache, mode, fast_math=fast_math)
+    folder = cache.scratch()
+    try:
+        source = folder / "kernel.cpp"
+        source.write_text(text, encoding="utf-8")
+        argv = [
+            host_compiler().path, *flags_of(mode, fast_math=fast_math), *([f"-I{header}"] if header else []),
+            f"-I{INCLUDE}", "-shared", "-nostartfiles", "-Wl,-z,now", "-Wl,--hash-style=gnu", "-fuse-ld=bfd",
+            str(source), "-o", str(folder / "kernel.so"), "-lm",
+        ]  # fmt: skip
+        done = _compile(argv, folder, timeout_s=timeout_s)
+        if not done.ok:
+            return done
+        return cache.publish(key, "kernel.so", folder / "kernel.so")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compile(argv: list[str], folder: Path, *, timeout_s: float) -> Finished:
+    """Run g++ with the build's own folder as its only temporary place."""
+    return run(argv, timeout_s=timeout_s, cwd=folder, env=allowed_environment({"TMPDIR": str(folder), "LC_ALL": "C"}))

@@ -1,0 +1,431 @@
+"""`cpu`: the same kernel.cu through g++ and our own device headers, in one contained native child per job."""
+
+import contextlib
+import json
+import os
+import re
+import struct
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
+from cuda_harness.state.settings import Settings
+from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
+from cuda_harness.tools.execute.cpu.rewrite import Unsupported, rewrite
+from cuda_harness.tools.execute.cpu.symbols import foreign_symbols
+from cuda_harness.tools.execute.dtypes import np_dtype
+from cuda_harness.tools.execute.protocol import (
+    Arg,
+    CallOutput,
+    CopyOp,
+    DeviceFacts,
+    FillOp,
+    Job,
+    JobFault,
+    JobNotRun,
+    JobOk,
+    JobResult,
+    LaunchOp,
+    Op,
+    PointerArg,
+    Program,
+    SymbolOp,
+    ValueArg,
+)
+from cuda_harness.tools.execute.protocol import Mode as JobMode
+from cuda_harness.tools.process import Finished, run
+from cuda_harness.tools.toolchain.source import inspect, resolve_includes
+
+COMPILE_S = 60.0
+_SYSTEM_READABLE = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
+_HEAD = 4096
+"""Bytes before the contents in the shared memory: the runner's progress word."""
+
+
+def make(argument: str, *, settings: Settings) -> "CpuExecutor":
+    """Return the CPU executor of a run.
+
+    Raises:
+        ExecutorUnavailable: If this machine has no g++.
+    """
+    if argument:
+        raise ExecutorUnavailable(f"cpu:{argument}", "the CPU executor takes no number", remedy="use --executor cpu")
+    return CpuExecutor(unsafe=settings.unsafe_exec, cache=Path(settings.cache) if settings.cache else None)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where each buffer's contents lie in one call's region of the shared memory."""
+
+    inputs: tuple[tuple[int, int, int], ...]
+    outputs: tuple[tuple[int, int, int], ...]
+    mask_at: int
+    bytes: int
+
+
+class CpuExecutor:
+    """Runs jobs on this machine's cores; knows a plain and a check mode."""
+
+    name = "cpu"
+    modes: frozenset[JobMode] = frozenset({"plain", "check"})
+
+    def __init__(self, *, unsafe: bool = False, cache: Path | None = None, workers: int | None = None) -> None:
+        """Find the compiler and the cache.
+
+        Args:
+            unsafe: Run even where foreign code cannot be contained.
+            cache: Folder for built files; `None`: the user's cache folder.
+            workers: OS threads of plain mode; `None`: one a core.
+        """
+        host_compiler()
+        self._cache = BuildCache(cache)
+        self._unsafe = unsafe
+        self._workers = workers or len(os.sched_getaffinity(0))
+        self._estimates: dict[Any, float] = {}
+        self._cancel = threading.Event()
+
+    def device(self) -> DeviceFacts:
+        """Return the limits of an H100-class device, so that plans mean the same as on a GPU; few multiprocessors."""
+        return DeviceFacts(name="CPU executor", num_sms=8)
+
+    def run(self, job: Job) -> JobResult:
+        """Build and run a job.
+
+        Raises:
+            SandboxUnavailable: If foreign code cannot be contained here and `unsafe` was not said.
+            ExecutorUnavailable: If the toolchain is broken.
+        """
+        built = self.build(job.source, dict(job.program.macros), job.mode, fast_math=job.fast_math)
+        if not isinstance(built, Path):
+            return built
+        with contextlib.ExitStack() as stack:
+            return self._execute(job, built, stack)
+
+    def build(self, source: str, macros: dict[str, int], mode: Mode, *, fast_math: bool) -> Path | JobFault | JobNotRun:
+        """Return the compiled kernel, or why there is none."""
+        resolved = resolve_includes(source)
+        if resolved.violations:
+            first = resolved.violations[0]
+            return JobFault("policy", f"line {first.line}: {first.text}", {"line": first.line})
+        facts = inspect(source)
+        rewritten = rewrite(resolved.source, facts)
+        if isinstance(rewritten, Unsupported):
+            return JobNotRun("unsupported", f"line {rewritten.line}: {rewritten.message}", "", {"line": rewritten.line})
+        text = _translation_unit(rewritten.text, rewritten.kernels, macros, facts)
+        library = kernel_library(self._cache, text, mode, fast_math=fast_math, timeout_s=COMPILE_S)
+        if isinstance(library, Finished):
+            return _compile_failed(library)
+        foreign = foreign_symbols(library, own_constructors=1 if mode == "check" else 0)
+        if foreign:
+            shown = ", ".join(foreign[:5])
+            return JobFault("policy", f"the kernel calls host functions that device code does not have: {shown}", {"symbols": foreign[:20]})
+        return library
+
+    def _execute(self, job: Job, library: Path, stack: contextlib.ExitStack) -> JobResult:
+        layout = _layout(job.program)
+        memory = os.memfd_create("cuda-harness-job", os.MFD_CLOEXEC)
+        stack.callback(os.close, memory)
+        size = _HEAD + layout.bytes * len(job.calls)
+        try:
+            os.ftruncate(memory, max(size, 8192))
+            _write_inputs(memory, job, layout)
+        except (OSError, MemoryError) as exc:
+            return JobNotRun("resources", f"no memory for {size} bytes of contents: {exc}", "use smaller sizes")
+        job_read, job_write = os.pipe()
+        result_read, result_write = os.pipe()
+        spec = _job_text(job, library, layout, workers=self._workers, unsafe=self._unsafe).encode()
+        answer: list[bytes] = []
+        feeder = threading.Thread(target=_feed, args=(job_write, spec), daemon=True)
+        reader = threading.Thread(target=_collect, args=(result_read, answer), daemon=True)
+        feeder.start()
+        reader.start()
+        try:
+            done = run(
+                [runner(self._cache, job.mode), str(job_read), str(memory), str(result_write)],
+                timeout_s=job.deadline_s, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, max_output=65_536,
+                pass_fds=(job_read, memory, result_write), cancel=self._cancel,
+            )  # fmt: skip
+        finally:
+            os.close(job_read)
+            os.close(result_write)
+            reader.join(5)
+            feeder.join(5)
+        return self._judge(job, library, layout, memory, done, b"".join(answer))
+
+    def _judge(
+        self, job: Job, library: Path, layout: _Layout, memory: int, done: Finished, answer: bytes
+    ) -> JobResult:
+        try:
+            said = json.loads(answer.split(b"\n", 1)[0]) if answer else None
+        except ValueError:
+            said = None
+        if not isinstance(said, dict):
+            return _died(job, done, _progress(memory))
+        status = said.get("status")
+        if status == "no_sandbox":
+            msg = "foreign native code cannot be contained here: seccomp filters do not work"
+            raise SandboxUnavailable(msg, remedy="use a kernel with seccomp, or --unsafe-exec for code you trust")
+        if status == "fault":
+            return _fault(said, library)
+        if status != "ok":
+            return JobNotRun(said.get("reason", "environment"), str(said.get("message", "")))
+        calls = tuple(_outputs(memory, layout, job, index, said["unwritten"][index]) for index in range(len(job.calls)))
+        return JobOk(calls, float(said["seconds"]), tuple(said.get("warnings", ())))
+
+    def estimate_s(self, job: Job) -> float | None:
+        """Return expected wall seconds of one call, from the first blocks of its launches; `None` where it cannot tell.
+
+        The program is run with each grid cut to a few blocks, twice, and the time per block is scaled up.
+        """
+        if job.program.ops and all(isinstance(op, LaunchOp) and not op.cooperative for op in job.program.ops):
+            return self._estimate_by_blocks(job)
+        return None
+
+    def _estimate_by_blocks(self, job: Job) -> float | None:
+        total = 0.0
+        launches = [op for op in job.program.ops if isinstance(op, LaunchOp)]
+        shapes: dict[tuple[Any, ...], int] = {}
+        for op in launches:
+            shapes[op.kernel, op.grid, op.block, op.shared_bytes] = shapes.get((op.kernel, op.grid, op.block, op.shared_bytes), 0) + 1
+        if len(shapes) > 16:
+            return None
+        first = {(op.kernel, op.grid, op.block, op.shared_bytes): op for op in reversed(launches)}
+        for shape, count in shapes.items():
+            op = first[shape]
+            blocks = op.grid[0] * op.grid[1] * op.grid[2]
+            sample = min(op.grid[0], 4)
+            cut = replace(op, grid=(sample, 1, 1))
+            program = replace(job.program, ops=(cut,))
+            trial = replace(job, program=program, calls=job.calls[:1], deadline_s=min(10.0, job.deadline_s), full_output=False)
+            quick = CpuExecutor(unsafe=self._unsafe, cache=self._cache.root.parent, workers=1)
+            done = quick.run(trial)
+            if not isinstance(done, JobOk):
+                return None
+            total += count * done.seconds / sample * blocks
+        scale = 1.0 if job.mode == "check" else 1.0 / self._workers
+        return total * scale + 0.05
+
+    def cancel(self) -> None:
+        """End running children at once."""
+        self._cancel.set()
+
+    def close(self) -> None:
+        """Nothing is kept running between jobs."""
+
+
+def _translation_unit(text: str, kernels: tuple[str, ...], macros: dict[str, int], facts: Any) -> str:  # noqa: ANN401
+    lines = ['#include "sim.h"']
+    lines += [f"#define {name} {_literal(value)}" for name, value in sorted(macros.items())]
+    lines += ['#line 1 "kernel.cu"', text, '#line 1 "cuda_harness_entries"']
+    lines.append('extern "C" {')
+    table = ", ".join(f"SIM_KERNEL({k})" for k in kernels)
+    lines.append(f'__attribute__((visibility("default"))) extern const sim_kernel sim_kernels[] = {{{table}}};')
+    lines.append(f'__attribute__((visibility("default"))) extern const unsigned sim_kernel_count = {len(kernels)};')
+    for symbol in facts.globals:
+        if symbol.is_extern_c and symbol.space in {"constant", "device"}:
+            lines.append(
+                f'__attribute__((visibility("default"))) extern const unsigned long sim_size_of_{symbol.name} = sizeof({symbol.name});'
+            )
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def _literal(value: int) -> str:
+    return str(value) if -(2**31) <= value < 2**31 else f"{value}LL"
+
+
+def _compile_failed(done: Finished) -> JobFault | JobNotRun:
+    if done.status != "exited":
+        return JobFault("compile", f"g++ did not end within {done.seconds:.0f} s")
+    log = done.text()
+    mark = re.search(r"cuda_harness unsupported: ([^\n\"]{1,200})", log)
+    line = re.search(r"kernel\.cu:(\d+):", log)
+    evidence = {"line": int(line.group(1))} if line else {}
+    where = f"line {line.group(1)}: " if line else ""
+    if mark:
+        return JobNotRun("unsupported", where + mark.group(1), "", evidence)
+    missing = re.search(r"fatal error: ([^\n:]+): No such file", log)
+    if missing:
+        return JobNotRun("unsupported", f"{where}the CPU executor has no header {missing.group(1)}", "", evidence)
+    errors = re.findall(r"kernel\.cu:(\d+):(?:\d+:)? error: ([^\n]{1,300})", log)
+    text = "; ".join(f"line {n}: {m}" for n, m in errors[:5]) or log[:800]
+    return JobNotRun("unsupported", f"g++ does not accept this source: {text}", "", evidence)
+
+
+def _layout(program: Program) -> _Layout:
+    """Inputs in buffer order, then outputs in buffer order, each 64-byte aligned, then a byte an output element."""
+    at, inputs, outputs, masks = 0, [], [], 0
+    for index, b in enumerate(program.buffers):
+        if b.role in {"in", "inout"}:
+            size = b.count * np_dtype(b.dtype).itemsize
+            inputs.append((index, at, size))
+            at += (size + 63) // 64 * 64
+    for index, b in enumerate(program.buffers):
+        if b.role == "out":
+            size = b.count * np_dtype(b.dtype).itemsize
+            outputs.append((index, at, size))
+            at += (size + 63) // 64 * 64
+            masks += b.count
+    return _Layout(tuple(inputs), tuple(outputs), at, (at + masks + 4095) // 4096 * 4096)
+
+
+def _write_inputs(memory: int, job: Job, layout: _Layout) -> None:
+    for number, call in enumerate(job.calls):
+        for index, at, size in layout.inputs:
+            name = job.program.buffers[index].name
+            data = memoryview(np.ascontiguousarray(call[name])).cast("B") if size else memoryview(b"")
+            position, written = _HEAD + number * layout.bytes + at, 0
+            while written < size:
+                written += os.pwrite(memory, data[written:], position + written)
+
+
+def _outputs(memory: int, layout: _Layout, job: Job, number: int, unwritten: dict[str, int]) -> CallOutput:
+    start = _HEAD + number * layout.bytes
+    arrays, masks = {}, {}
+    places = [p for p in layout.inputs if job.program.buffers[p[0]].role == "inout"] + list(layout.outputs)
+    at = start + layout.mask_at
+    for index, position, size in places:
+        b = job.program.buffers[index]
+        if job.full_output:
+            arrays[b.name] = np.frombuffer(_pread(memory, size, start + position), dtype=np_dtype(b.dtype)).copy()
+        if b.role == "out":
+            if unwritten.get(b.name):
+                masks[b.name] = np.frombuffer(_pread(memory, b.count, at), dtype=np.uint8).astype(bool)
+            at += b.count
+    return CallOutput(arrays, {k: int(v) for k, v in unwritten.items()}, masks)
+
+
+def _pread(memory: int, size: int, position: int) -> bytearray:
+    data = bytearray(size)
+    view, done = memoryview(data), 0
+    while done < size:
+        count = os.preadv(memory, [view[done:]], position + done)
+        if count <= 0:
+            break
+        done += count
+    return data
+
+
+def _job_text(job: Job, library: Path, layout: _Layout, *, workers: int, unsafe: bool) -> str:
+    cpu_seconds = job.deadline_s * max(1, workers)
+    lines = [f"library {library}"]
+    lines += [f"readable {p}" for p in _SYSTEM_READABLE]
+    lines.append(
+        f"limits {len(job.calls)} {workers} {cpu_seconds:.1f} {job.memory_bytes} {int(unsafe)} {job.poison & 0xFFFFFFFF} {layout.bytes}"
+    )
+    index = {b.name: i for i, b in enumerate(job.program.buffers)}
+    roles = {"in": "i", "out": "o", "inout": "b", "scratch": "s"}
+    for b in job.program.buffers:
+        item = np_dtype(b.dtype).itemsize
+        lines.append(f"buffer {b.name} {b.dtype} {b.count * item} {item} {roles[b.role]}")
+    _op_lines(job.program.ops, index, lines)
+    return "\n".join(lines) + "\n"
+
+
+def _op_lines(ops: tuple[Op, ...], index: dict[str, int], lines: list[str]) -> None:
+    for op in ops:
+        match op:
+            case LaunchOp():
+                grid, block = " ".join(map(str, op.grid)), " ".join(map(str, op.block))
+                lines.append(f"launch {op.kernel} {grid} {block} {op.shared_bytes} {int(op.cooperative)}")
+                lines += [_arg_line(a, index) for a in op.args]
+            case FillOp():
+                lines.append(f"fill {index[op.buffer]} {op.pattern.hex()}")
+            case CopyOp():
+                lines.append(f"copy {index[op.destination]} {index[op.source]}")
+            case SymbolOp():
+                lines.append(f"symbol {op.symbol} {index[op.source]}")
+            case _:
+                lines.append(f"while {index[op.flag]} {op.limit}")
+                _op_lines(op.body, index, lines)
+                lines.append("end")
+
+
+def _arg_line(arg: Arg, index: dict[str, int]) -> str:
+    if isinstance(arg, PointerArg):
+        return f"pointer {index[arg.buffer]}"
+    if isinstance(arg, ValueArg):
+        return f"value {np.asarray(arg.value).astype(np_dtype(arg.dtype)).tobytes().hex()}"
+    return "value " + struct.pack("<16Q", *([0] * 16)).hex()
+
+
+def _feed(descriptor: int, data: bytes) -> None:
+    with contextlib.suppress(OSError), os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+
+
+def _collect(descriptor: int, answer: list[bytes]) -> None:
+    left = 1 << 20
+    with os.fdopen(descriptor, "rb") as stream:
+        while left > 0:
+            data = os.read(stream.fileno(), 65_536)
+            if not data:
+                return
+            answer.append(data)
+            left -= len(data)
+
+
+def _progress(memory: int) -> int:
+    data = _pread(memory, 4, 0)
+    return int(struct.unpack("<i", data)[0])
+
+
+def _launch_name(job: Job, number: int) -> str:
+    names: list[str] = []
+
+    def walk(ops: tuple[Op, ...]) -> None:
+        for op in ops:
+            if isinstance(op, LaunchOp):
+                names.append(op.kernel)
+            elif not isinstance(op, (FillOp, CopyOp, SymbolOp)):
+                walk(op.body)
+
+    walk(job.program.ops)
+    return names[number] if 0 <= number < len(names) else "the plan"
+
+
+def _died(job: Job, done: Finished, launch: int) -> JobResult:
+    name = _launch_name(job, launch)
+    if done.status == "cancelled":
+        return JobNotRun("environment", "the run was cancelled")
+    if done.status == "timed_out" or done.returncode in {-24, -9}:
+        message = f"{name} did not end within {job.deadline_s:.0f} s: an endless loop, a wait for a block that never runs, or too much work"
+        return JobFault("timeout", message, {"kernel": name, "seconds": round(done.seconds, 1)})
+    if launch < 0:
+        return JobNotRun("environment", f"the runner ended with {done.returncode} before the kernel ran: {done.text()[:300]}")
+    return JobFault("crash", f"{name} ended the process with status {done.returncode}", {"kernel": name})
+
+
+def _fault(said: dict[str, Any], library: Path) -> JobFault:
+    keys = ("kernel", "launch", "block", "thread", "line", "column", "buffer", "other_thread", "other_block")
+    evidence = {k: said[k] for k in keys if k in said}
+    message = str(said.get("message", ""))
+    pc = said.get("pc")
+    if pc and "line" not in evidence:
+        line = _line_of(library, int(pc) - int(said.get("base", 0)))
+        if line is not None:
+            evidence["line"] = line
+    if "line" in evidence and not message.startswith("line "):
+        message = f"line {evidence['line']}: {message}"
+    if "thread" in evidence:
+        message += f" [kernel {evidence.get('kernel')}, block {evidence.get('block')}, thread {evidence['thread']}]"
+    return JobFault(said["fault"], message, evidence)
+
+
+def _line_of(library: Path, offset: int) -> int | None:
+    """Return the kernel.cu line of a code address, innermost inlined frame of the kernel's own text first."""
+    try:
+        done = run(["addr2line", "-i", "-e", str(library), hex(max(offset - 1, 0))], timeout_s=10)
+    except Exception:  # noqa: BLE001 - a missing addr2line costs the line, nothing else
+        return None
+    for text in done.stdout.decode("utf-8", "replace").splitlines():
+        found = re.match(r"(?:.*/)?kernel\.cu:(\d+)", text)
+        if found:
+            return int(found.group(1))
+    return None
+
+

@@ -1,0 +1,578 @@
+// One job in one process: reads the job, closes the sandbox, maps the foreign code, runs the plan, reports.
+//
+//   runner JOB_FD MEMORY_FD RESULT_FD
+//
+// The job is text, one item a line; tensor contents lie in the shared memory of MEMORY_FD; the report is one line
+// of JSON on RESULT_FD. Nothing of the kernel's own output is believed.
+#include "runtime.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+#include <sstream>
+
+namespace {
+
+constexpr size_t kGuard = 4096;
+
+struct Op {
+  explicit Op(char k) : kind(k) {}
+  char kind;  // l launch, f fill, c copy, s symbol, w while
+  int launch = -1, target = -1, source = -1;
+  std::string symbol;
+  std::vector<unsigned char> pattern;
+  long limit = 0;
+  std::vector<Op> body;
+};
+
+int g_result_fd = -1;
+std::vector<Launch> g_launches;
+std::vector<Op> g_ops;
+std::vector<std::string> g_warnings;
+std::set<std::string> g_seen_warnings;
+std::mutex g_report_mutex;
+volatile int *g_progress = nullptr;  // current launch, for the parent when it must stop us
+void *g_library = nullptr;
+uintptr_t g_library_base = 0;
+std::map<std::string, const sim_kernel *> g_kernels;
+double g_kernel_seconds = 0;
+
+double now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void send(const std::string &line) {
+  size_t at = 0;
+  while (at < line.size()) {
+    const ssize_t n = write(g_result_fd, line.data() + at, line.size() - at);
+    if (n <= 0) break;
+    at += (size_t)n;
+  }
+}
+
+std::string warnings_json() {
+  std::string out = "[";
+  for (const auto &w : g_warnings) out += (out.size() > 1 ? "," : "") + json_text(w);
+  return out + "]";
+}
+
+}  // namespace
+
+std::string json_text(const std::string &s) {
+  std::string out = "\"";
+  for (unsigned char c : s) {
+    if (c == '"' || c == '\\')
+      out += '\\', out += (char)c;
+    else if (c < 32 || c > 126) {
+      char b[8];
+      snprintf(b, sizeof b, "\\u%04x", c);
+      out += b;
+    } else
+      out += (char)c;
+  }
+  return out + "\"";
+}
+
+void report_fault(const char *fault, const std::string &message, const std::string &extra) {
+  g_report_mutex.lock();
+  send("{\"status\":\"fault\",\"fault\":" + json_text(fault) + ",\"message\":" + json_text(message) +
+       ",\"base\":" + std::to_string(g_library_base) + extra + ",\"warnings\":" + warnings_json() + "}\n");
+  _exit(0);
+}
+
+void report_not_run(const char *reason, const std::string &message) {
+  g_report_mutex.lock();
+  send("{\"status\":\"not_run\",\"reason\":" + json_text(reason) + ",\"message\":" + json_text(message) + "}\n");
+  _exit(0);
+}
+
+void add_warning(const std::string &text) {
+  std::lock_guard<std::mutex> hold(g_report_mutex);
+  if (g_warnings.size() < 20 && g_seen_warnings.insert(text).second) g_warnings.push_back(text);
+}
+
+// Bytes that no kernel writes by chance: they depend on the position and on the job's seed.
+unsigned char poison_byte(size_t position) {
+  uint64_t z = position / 8 + 0x9e3779b97f4a7c15ull * (g_poison + 1);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return (unsigned char)((z ^ (z >> 31)) >> (position % 8 * 8));
+}
+
+std::string describe_address(const void *address, size_t bytes, std::string *name) {
+  const char *p = (const char *)address;
+  const Buffer *best = nullptr;
+  size_t distance = (size_t)1 << 40;
+  bool past = true;
+  for (const Buffer &b : g_buffers) {
+    if (!b.data) continue;
+    size_t d;
+    bool after;
+    if (p >= b.data + b.bytes)
+      d = (size_t)(p - (b.data + b.bytes)), after = true;
+    else if (p < b.data)
+      d = (size_t)(b.data - p), after = false;
+    else
+      d = 0, after = true;
+    if (d < distance) distance = d, best = &b, past = after;
+  }
+  if (!best || distance > ((size_t)1 << 36)) return "";
+  if (name) *name = best->name;
+  const size_t items = distance / best->item + (past ? 1 : 0);
+  if (p + bytes > best->data && p < best->data + best->bytes)
+    return "across the end of '" + best->name + "' (" + std::to_string(best->bytes / best->item) + " elements)";
+  return std::to_string(items) + " element" + (items == 1 ? "" : "s") + (past ? " past the end of '" : " before the start of '") +
+         best->name + "' (" + std::to_string(best->bytes / best->item) + " elements of " + best->dtype + ")";
+}
+
+namespace {
+
+// ---- the sandbox ----
+#define ALLOW(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (n), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+bool filter(sock_filter *program, unsigned short length) {
+  sock_fprog p{length, program};
+  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &p) == 0;
+}
+
+// Before the foreign code is mapped: what loading a library needs, and nothing that starts or reaches anything.
+bool close_sandbox_for_loading() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000u, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      ALLOW(SYS_read), ALLOW(SYS_write), ALLOW(SYS_openat), ALLOW(SYS_close), ALLOW(SYS_fstat), ALLOW(SYS_newfstatat),
+      ALLOW(SYS_mmap), ALLOW(SYS_mprotect), ALLOW(SYS_munmap), ALLOW(SYS_madvise), ALLOW(SYS_brk), ALLOW(SYS_pread64),
+      ALLOW(SYS_lseek), ALLOW(SYS_futex), ALLOW(SYS_exit), ALLOW(SYS_exit_group), ALLOW(SYS_rt_sigreturn),
+      ALLOW(SYS_rt_sigprocmask), ALLOW(SYS_rt_sigaction), ALLOW(SYS_sigaltstack), ALLOW(SYS_sched_yield), ALLOW(SYS_clock_gettime),
+      ALLOW(SYS_restart_syscall), ALLOW(SYS_getpid), ALLOW(SYS_gettid), ALLOW(SYS_tgkill), ALLOW(SYS_seccomp),
+      ALLOW(SYS_getrandom), ALLOW(SYS_prctl), ALLOW(SYS_access), ALLOW(SYS_readlink), ALLOW(SYS_getcwd),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+  };
+  return filter(program, sizeof program / sizeof *program);
+}
+
+// Before it runs: computing, reporting, ending.
+bool close_sandbox_for_running() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      ALLOW(SYS_write), ALLOW(SYS_futex), ALLOW(SYS_exit), ALLOW(SYS_exit_group), ALLOW(SYS_rt_sigreturn),
+      ALLOW(SYS_rt_sigprocmask), ALLOW(SYS_sched_yield), ALLOW(SYS_clock_gettime), ALLOW(SYS_restart_syscall), ALLOW(SYS_munmap),
+      ALLOW(SYS_madvise), ALLOW(SYS_brk), ALLOW(SYS_gettid), ALLOW(SYS_getpid), ALLOW(SYS_tgkill), ALLOW(SYS_mmap),
+      ALLOW(SYS_mprotect),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+  };
+  return filter(program, sizeof program / sizeof *program);
+}
+
+// No file but the libraries and the program itself, all read-only.
+bool close_files(const std::vector<std::string> &readable) {
+  const int abi = (int)syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  if (abi < 1) return false;
+  landlock_ruleset_attr attributes{};
+  attributes.handled_access_fs = (1ull << 13) - 1;
+  if (abi >= 2) attributes.handled_access_fs |= 1ull << 13;
+  if (abi >= 3) attributes.handled_access_fs |= 1ull << 14;
+  const int rules = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes.handled_access_fs, 0);
+  if (rules < 0) return false;
+  for (const auto &path : readable) {
+    const int fd = open(path.c_str(), O_PATH | O_CLOEXEC);
+    if (fd < 0) continue;
+    struct stat s;
+    fstat(fd, &s);
+    landlock_path_beneath_attr beneath{};
+    beneath.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE;
+    if (S_ISDIR(s.st_mode)) beneath.allowed_access |= LANDLOCK_ACCESS_FS_READ_DIR;
+    beneath.parent_fd = fd;
+    syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0);
+    close(fd);
+  }
+  const bool done = syscall(SYS_landlock_restrict_self, rules, 0) == 0;
+  close(rules);
+  return done;
+}
+
+// ---- faults of the foreign code ----
+void on_fault(int signal, siginfo_t *info, void *context) {
+  const ucontext_t *u = (const ucontext_t *)context;
+  const void *pc = (const void *)u->uc_mcontext.gregs[REG_RIP];
+  if (signal == SIGSYS)
+    report_fault("crash", "the kernel made a system call (" + std::to_string(info->si_syscall) + "), which device code cannot",
+                 where_json(pc));
+  if (signal == SIGFPE) report_fault("crash", "integer division by zero", where_json(pc));
+  if (signal == SIGSEGV || signal == SIGBUS) {
+    const char *p = (const char *)info->si_addr;
+    const char *sp = (const char *)u->uc_mcontext.gregs[REG_RSP];
+    if (p >= sp - 65536 && p < sp + 4096)
+      report_fault("crash", "a thread's local arrays or recursion overflow its stack", where_json(pc));
+    if ((uintptr_t)p < 65536)
+      report_fault("out_of_bounds", "a null pointer is used (address " + std::to_string((uintptr_t)p) + ")", where_json(pc));
+    std::string name;
+    const std::string text = describe_address(p, 1, &name);
+    const std::string extra = name.empty() ? "" : ",\"buffer\":" + json_text(name);
+    report_fault("out_of_bounds", text.empty() ? "a wild pointer is used" : "an access " + text, where_json(pc) + extra);
+  }
+  report_fault("crash", "the kernel stopped with signal " + std::to_string(signal), where_json(pc));
+}
+
+void catch_faults() {
+  struct sigaction action{};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  for (int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGABRT, SIGTRAP}) sigaction(s, &action, nullptr);
+}
+
+// ---- memory ----
+char *map_buffer(size_t bytes) {
+#ifdef SIM_CHECK
+  return check_allocate(bytes);
+#else
+  // Guard bytes behind the buffer, then a page that faults; the start is aligned for every vector type.
+  const size_t page = 4096;
+  const size_t body = (bytes + kGuard + page - 1) / page * page;
+  char *base = (char *)mmap(nullptr, body + 2 * page + kGuard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) report_not_run("resources", "no memory for a buffer of " + std::to_string(bytes) + " bytes");
+  if (mprotect(base + page, body + kGuard, PROT_READ | PROT_WRITE) != 0)
+    report_not_run("resources", "no memory for a buffer of " + std::to_string(bytes) + " bytes");
+  memset(base + page, 0xC3, kGuard);
+  memset(base + page + kGuard + bytes, 0xC3, body - bytes);
+  return base + page + kGuard;
+#endif
+}
+
+#ifndef SIM_CHECK
+void check_guards() {
+  for (const Buffer &b : g_buffers) {
+    const size_t behind = (b.bytes + kGuard + 4095) / 4096 * 4096 - b.bytes;
+    const char *end = b.data + b.bytes;
+    for (size_t i = 0; i < behind; ++i)
+      if ((unsigned char)end[i] != 0xC3)
+        report_fault("out_of_bounds", "a write " + describe_address(end + i, 1, nullptr),
+                     where_json() + ",\"buffer\":" + json_text(b.name));
+    for (size_t i = 1; i <= kGuard; ++i)
+      if ((unsigned char)b.data[-(ptrdiff_t)i] != 0xC3)
+        report_fault("out_of_bounds", "a write " + describe_address(b.data - i, 1, nullptr),
+                     where_json() + ",\"buffer\":" + json_text(b.name));
+  }
+}
+#endif
+
+void poison(Buffer &b) {
+  size_t i = 0;
+  for (; i + 8 <= b.bytes; i += 8) {
+    uint64_t z = i / 8 + 0x9e3779b97f4a7c15ull * (g_poison + 1);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    z ^= z >> 31;
+    memcpy(b.data + i, &z, 8);
+  }
+  for (; i < b.bytes; ++i) b.data[i] = (char)poison_byte(i);
+}
+
+// ---- the job ----
+std::vector<unsigned char> from_hex(const std::string &s) {
+  std::vector<unsigned char> out;
+  for (size_t i = 0; i + 1 < s.size(); i += 2) out.push_back((unsigned char)strtoul(s.substr(i, 2).c_str(), nullptr, 16));
+  return out;
+}
+
+struct Job {
+  std::string library;
+  std::vector<std::string> readable;
+  unsigned calls = 1, workers = 1;
+  double cpu_seconds = 20;
+  size_t memory = 8ull << 30;
+  bool unsafe = false;
+  size_t region = 0;  // bytes of one call's contents in the shared memory
+};
+
+void parse(std::istream &in, Job &job) {
+  std::vector<std::vector<Op> *> open{&g_ops};
+  std::string line, word;
+  while (std::getline(in, line)) {
+    std::istringstream s(line);
+    s >> word;
+    if (word == "library") {
+      s >> std::ws;
+      std::getline(s, job.library);
+    } else if (word == "readable") {
+      std::string p;
+      s >> std::ws;
+      std::getline(s, p);
+      job.readable.push_back(p);
+    } else if (word == "limits") {
+      s >> job.calls >> job.workers >> job.cpu_seconds >> job.memory >> job.unsafe >> g_poison >> job.region;
+    } else if (word == "buffer") {
+      Buffer b;
+      s >> b.name >> b.dtype >> b.bytes >> b.item >> b.role;
+      g_buffers.push_back(b);
+    } else if (word == "launch") {
+      Launch l;
+      s >> l.kernel >> l.grid.x >> l.grid.y >> l.grid.z >> l.block.x >> l.block.y >> l.block.z >> l.shared >> l.cooperative;
+      g_launches.push_back(l);
+      Op op('l');
+      op.launch = (int)g_launches.size() - 1;
+      open.back()->push_back(op);
+    } else if (word == "pointer") {
+      size_t index;
+      s >> index;
+      // The address is filled in when the buffers are mapped.
+      std::vector<unsigned char> raw{'P'};
+      raw.resize(1 + sizeof index);
+      memcpy(raw.data() + 1, &index, sizeof index);
+      g_launches.back().arguments.push_back(raw);
+    } else if (word == "value") {
+      std::string hex;
+      s >> hex;
+      std::vector<unsigned char> raw = from_hex(hex);
+      raw.insert(raw.begin(), 'V');
+      g_launches.back().arguments.push_back(raw);
+    } else if (word == "fill") {
+      Op op('f');
+      std::string hex;
+      s >> op.target >> hex;
+      op.pattern = from_hex(hex);
+      open.back()->push_back(op);
+    } else if (word == "copy") {
+      Op op('c');
+      s >> op.target >> op.source;
+      open.back()->push_back(op);
+    } else if (word == "symbol") {
+      Op op('s');
+      s >> op.symbol >> op.source;
+      open.back()->push_back(op);
+    } else if (word == "while") {
+      Op op('w');
+      s >> op.target >> op.limit;
+      open.back()->push_back(op);
+      open.push_back(&open.back()->back().body);
+    } else if (word == "end") {
+      open.pop_back();
+    }
+  }
+}
+
+void bind_arguments() {
+  for (Launch &l : g_launches) {
+    const auto found = g_kernels.find(l.kernel);
+    if (found == g_kernels.end()) report_fault("launch_config", "kernel '" + l.kernel + "' is not in the program");
+    const sim_kernel &k = *found->second;
+    if (k.parameters != l.arguments.size())
+      report_fault("launch_config", "kernel '" + l.kernel + "' takes " + std::to_string(k.parameters) + " arguments, the plan gives " +
+                                        std::to_string(l.arguments.size()));
+    for (size_t i = 0; i < l.arguments.size(); ++i) {
+      auto &a = l.arguments[i];
+      if (a[0] == 'P') {
+        size_t index;
+        memcpy(&index, a.data() + 1, sizeof index);
+        char *p = g_buffers[index].data;
+        a.resize(sizeof p);
+        memcpy(a.data(), &p, sizeof p);
+      } else {
+        a.erase(a.begin());
+      }
+      if (a.size() != k.sizes[i])
+        report_fault("launch_config", "argument " + std::to_string(i + 1) + " of '" + l.kernel + "' has " + std::to_string(a.size()) +
+                                          " bytes, the parameter has " + std::to_string(k.sizes[i]));
+      a.resize(std::max<size_t>(a.size(), 16));
+    }
+  }
+}
+
+void run_ops(const std::vector<Op> &ops) {
+  for (const Op &op : ops) {
+    if (op.kind == 'l') {
+      const Launch &l = g_launches[op.launch];
+      g_launch_index = op.launch;
+      g_kernel_name = l.kernel;
+      *g_progress = op.launch;
+      const double start = now();
+      run_launch(l, *g_kernels[l.kernel]);
+      g_kernel_seconds += now() - start;
+#ifndef SIM_CHECK
+      check_guards();
+#endif
+    } else if (op.kind == 'f') {
+      Buffer &b = g_buffers[op.target];
+      const size_t n = op.pattern.size();
+      for (size_t i = 0; i + n <= b.bytes; i += n) memcpy(b.data + i, op.pattern.data(), n);
+#ifdef SIM_CHECK
+      check_add_range(b.data, b.bytes, true);
+#endif
+    } else if (op.kind == 'c') {
+      memcpy(g_buffers[op.target].data, g_buffers[op.source].data, g_buffers[op.source].bytes);
+#ifdef SIM_CHECK
+      check_add_range(g_buffers[op.target].data, g_buffers[op.target].bytes, true);
+#endif
+    } else if (op.kind == 's') {
+      void *symbol = dlsym(g_library, op.symbol.c_str());
+      if (!symbol) report_fault("launch_config", "the plan fills symbol '" + op.symbol + "', which the kernel does not define");
+      const unsigned long *size = (const unsigned long *)dlsym(g_library, ("sim_size_of_" + op.symbol).c_str());
+      const Buffer &b = g_buffers[op.source];
+      if (size && b.bytes > *size)
+        report_fault("launch_config", "symbol '" + op.symbol + "' holds " + std::to_string(*size) + " bytes, '" + b.name + "' has " +
+                                          std::to_string(b.bytes));
+      memcpy(symbol, b.data, b.bytes);
+    } else {
+      const Buffer &flag = g_buffers[op.target];
+      for (long i = 0; i < op.limit; ++i) {
+        bool set = false;
+        for (size_t k = 0; k < flag.item && k < flag.bytes; ++k) set = set || flag.data[k];
+        if (!set) break;
+        run_ops(op.body);
+      }
+    }
+  }
+}
+
+std::string unwritten_json(char *mask_region) {
+  std::string out = "{";
+  size_t at = 0;
+  for (const Buffer &b : g_buffers) {
+    if (b.role != 'o') continue;
+    size_t bytes = 0;
+    const size_t items = b.item ? b.bytes / b.item : 0;
+    for (size_t i = 0; i < items; ++i) {
+      bool untouched = true;
+#ifdef SIM_CHECK
+      untouched = !check_written(b.data + i * b.item, b.item);
+#else
+      for (size_t k = 0; untouched && k < b.item; ++k)
+        untouched = (unsigned char)b.data[i * b.item + k] == poison_byte(i * b.item + k);
+      if (b.item < 4 && untouched) {
+        // One or two bytes equal the poison by chance; a run of them does not.
+        const size_t group = 8 / b.item, first = i / group * group, last = std::min(items, first + group);
+        for (size_t j = first * b.item; untouched && j < last * b.item; ++j)
+          untouched = (unsigned char)b.data[j] == poison_byte(j);
+      }
+#endif
+      mask_region[at + i] = untouched;
+      bytes += untouched ? b.item : 0;
+    }
+    at += items;
+    out += (out.size() > 1 ? "," : "") + json_text(b.name) + ":" + std::to_string(bytes);
+  }
+  return out + "}";
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  if (argc != 4) return 64;
+  const int job_fd = atoi(argv[1]), memory_fd = atoi(argv[2]);
+  g_result_fd = atoi(argv[3]);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::string text;
+  char chunk[65536];
+  for (ssize_t n; (n = read(job_fd, chunk, sizeof chunk)) > 0;) text.append(chunk, (size_t)n);
+  close(job_fd);
+  Job job;
+  std::istringstream in(text);
+  parse(in, job);
+
+  struct stat s;
+  fstat(memory_fd, &s);
+  char *shared = (char *)mmap(nullptr, (size_t)s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
+  close(memory_fd);
+  if (shared == MAP_FAILED) report_not_run("resources", "no memory for the job's contents");
+  g_progress = (volatile int *)shared;
+  *g_progress = -1;
+
+  const rlimit cpu{(rlim_t)job.cpu_seconds + 1, (rlim_t)job.cpu_seconds + 2}, none{0, 0}, files{64, 64};
+  setrlimit(RLIMIT_CPU, &cpu);
+  setrlimit(RLIMIT_CORE, &none);
+  setrlimit(RLIMIT_NOFILE, &files);
+  setrlimit(RLIMIT_FSIZE, &none);
+  catch_faults();
+#ifdef SIM_CHECK
+  check_setup();
+  job.workers = 1;
+#endif
+  runtime_start((int)job.workers);
+#ifndef SIM_CHECK
+  const rlimit space{job.memory + ((rlim_t)6 << 30), job.memory + ((rlim_t)6 << 30)};
+  setrlimit(RLIMIT_AS, &space);
+#endif
+  std::vector<std::string> readable = job.readable;
+  readable.push_back(job.library);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  const bool files_closed = close_files(readable);
+  const bool calls_closed = close_sandbox_for_loading();
+  (void)files_closed;
+  if (!calls_closed && !job.unsafe) {
+    send("{\"status\":\"no_sandbox\",\"message\":\"seccomp filters do not work here\"}\n");
+    _exit(0);
+  }
+  g_library = dlopen(job.library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!g_library) report_not_run("environment", std::string("the compiled kernel does not load: ") + dlerror());
+  const sim_kernel *table = (const sim_kernel *)dlsym(g_library, "sim_kernels");
+  const unsigned *count = (const unsigned *)dlsym(g_library, "sim_kernel_count");
+  if (!table || !count) report_not_run("environment", "the compiled kernel has no table of entries");
+  Dl_info info;
+  if (dladdr((const void *)table, &info)) g_library_base = (uintptr_t)info.dli_fbase;
+  for (unsigned i = 0; i < *count; ++i) g_kernels[table[i].name] = &table[i];
+
+  for (Buffer &b : g_buffers) b.data = map_buffer(b.bytes);
+  bind_arguments();
+  if (calls_closed && !close_sandbox_for_running() && !job.unsafe) report_not_run("environment", "the sandbox did not close");
+
+  std::string unwritten = "[";
+  const unsigned seed = g_poison;
+  for (unsigned call = 0; call < job.calls; ++call) {
+    char *region = shared + 4096 + (size_t)call * job.region;
+    g_poison = seed + 7919u * call;
+    size_t at = 0;
+    for (Buffer &b : g_buffers) {
+      if (b.role == 'i' || b.role == 'b') {
+        memcpy(b.data, region + at, b.bytes);
+        at += (b.bytes + 63) / 64 * 64;
+      } else {
+        poison(b);
+      }
+#ifdef SIM_CHECK
+      check_add_range(b.data, b.bytes, b.role == 'i' || b.role == 'b');
+#endif
+    }
+    run_ops(g_ops);
+    at = 0;
+    for (Buffer &b : g_buffers) {
+      if (b.role == 'i' && memcmp(b.data, region + at, b.bytes) != 0)
+        report_fault("input_modified", "input '" + b.name + "' was modified; inputs are read-only", where_json() + ",\"buffer\":" + json_text(b.name));
+      if (b.role == 'b') memcpy(region + at, b.data, b.bytes);
+      if (b.role == 'i' || b.role == 'b') at += (b.bytes + 63) / 64 * 64;
+    }
+    for (Buffer &b : g_buffers)
+      if (b.role == 'o') {
+        memcpy(region + at, b.data, b.bytes);
+        at += (b.bytes + 63) / 64 * 64;
+      }
+    unwritten += (call ? "," : "") + unwritten_json(region + at);
+  }
+  send("{\"status\":\"ok\",\"seconds\":" + std::to_string(g_kernel_seconds) + ",\"unwritten\":" + unwritten + "],\"warnings\":" +
+       warnings_json() + "}\n");
+  _exit(0);
+}
