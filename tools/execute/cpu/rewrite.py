@@ -151,7 +151,7 @@ class _Walk:
         return "\n" * self.source.count("\n", first, last)
 
     def _close(self, at: int) -> int:
-        """Index of the token that closes the bracket at `at`; the last token when none does."""
+        """Index of the word that closes the bracket at `at`; the last word when none does."""
         pairs = {"(": ")", "[": "]", "{": "}"}
         depth = 0
         for index in range(at, len(self.tokens)):
@@ -164,7 +164,7 @@ class _Walk:
         return len(self.tokens) - 1
 
     def _open(self, at: int) -> int:
-        """Index of the token that opens the bracket closed at `at`; 0 when none does."""
+        """Index of the word that opens the bracket closed at `at`; 0 when none does."""
         depth = 0
         for index in range(at, -1, -1):
             if self.tokens[index] in {")", "]", "}"}:
@@ -176,7 +176,7 @@ class _Walk:
         return 0
 
     def _statement(self, at: int) -> int:
-        """Index of the first token of the declaration that `at` is part of."""
+        """Index of the first word of the declaration that `at` is part of."""
         index = at
         while index > 0:
             before = self.tokens[index - 1]
@@ -197,19 +197,19 @@ class _Walk:
 
     # ---- the walk ----
     def _step(self, at: int) -> int:
-        token = self.tokens[at]
-        if token == "{":
+        word = self.tokens[at]
+        if word == "{":
             self._enter(at)
-        elif token == "}":
+        elif word == "}":
             if self.scopes:
                 self.scopes.pop()
-        elif token == "__shared__":
+        elif word == "__shared__":
             return self._shared(at)
-        elif token in _ASM and at + 1 < len(self.tokens):
+        elif word in _ASM and at + 1 < len(self.tokens):
             return self._asm(at)
-        elif token == "extern":
+        elif word == "extern":
             self._extern(at)
-        elif token == "return" and self.tokens[at + 1 : at + 2] == [";"]:
+        elif word == "return" and self.tokens[at + 1 : at + 2] == [";"]:
             if (
                 self.scopes
                 and next(
@@ -218,12 +218,12 @@ class _Walk:
                 == "kernel"
             ):
                 self.edits.append((self.starts[at], self._end(at + 1), "{ ::sim_returned_early(); return; }"))
-        elif token == "__noinline__":
+        elif word == "__noinline__":
             if self.tokens[at - 1 : at] != ["("]:
                 self.edits.append((self.starts[at], self._end(at), "__attribute__((noinline))"))
-        elif token == "__forceinline__":
+        elif word == "__forceinline__":
             self._force_inline(at)
-        elif token == "<" and self.tokens[at : at + 3] == ["<", "<", "<"]:
+        elif word == "<" and self.tokens[at : at + 3] == ["<", "<", "<"]:
             line = self._line(at)
             raise _Refused(
                 line, f"line {line}: a kernel launched from a kernel cannot run on the CPU executor"
@@ -373,28 +373,28 @@ class _Walk:
         decided = False
         index = first
         while index < last:
-            token = self.tokens[index]
-            if token == "<" and not decided and candidate is not None:
+            word = self.tokens[index]
+            if word == "<" and not decided and candidate is not None:
                 index = self._skip_template(index, last)
                 continue
-            if token in {"(", "[", "{"}:
+            if word in {"(", "[", "{"}:
                 closing = self._close(index)
                 special = self.tokens[index - 1] in _SPECIFIERS_WITH_PARENTHESES
-                record = token == "{" and not decided and _RECORDS & set(self.tokens[first:index])
-                if token == "(" and not special and not decided and self.tokens[index + 1] in {"*", "&"}:
+                record = word == "{" and not decided and _RECORDS & set(self.tokens[first:index])
+                if word == "(" and not special and not decided and self.tokens[index + 1] in {"*", "&"}:
                     inner = [i for i in range(index, closing) if _WORD.match(self.tokens[i])]
                     candidate = inner[-1] if inner else candidate
                 if not special and not record:
                     decided = True
                 index = closing + 1
                 continue
-            if token == ",":
+            if word == ",":
                 if candidate is not None:
                     names.append(candidate)
                 candidate, decided = None, False
-            elif token == "=":
+            elif word == "=":
                 decided = True
-            elif _WORD.match(token) and not decided and token not in _SPECIFIERS_WITH_PARENTHESES:
+            elif _WORD.match(word) and not decided and word not in _SPECIFIERS_WITH_PARENTHESES:
                 candidate = index
             index += 1
         if candidate is not None:
@@ -405,12 +405,12 @@ class _Walk:
         depth = 0
         index = at
         while index < last:
-            token = self.tokens[index]
-            if token in {"(", "[", "{"}:
+            word = self.tokens[index]
+            if word in {"(", "[", "{"}:
                 index = self._close(index)
-            elif token == "<":
+            elif word == "<":
                 depth += 1
-            elif token == ">":
+            elif word == ">":
                 depth -= 1
                 if depth == 0:
                     return index + 1
@@ -422,20 +422,20 @@ class _Walk:
         out = []
         index = first
         while index < last:
-            token = self.tokens[index]
-            if token in drop:
-                if self.tokens[index + 1] == "(" and token in _SPECIFIERS_WITH_PARENTHESES:
+            word = self.tokens[index]
+            if word in drop:
+                if self.tokens[index + 1] == "(" and word in _SPECIFIERS_WITH_PARENTHESES:
                     index = self._close(index + 1)
             elif index in names:
-                out.append("sim_t_" + token)
-            elif token == "alignas" and self.tokens[index + 1] == "(":
+                out.append("sim_t_" + word)
+            elif word == "alignas" and self.tokens[index + 1] == "(":
                 closing = self._close(index + 1)
                 inner = " ".join(self.tokens[index + 2 : closing])
                 number = re.fullmatch(r"\d\w*|[A-Z][A-Z0-9_]*|.*[*+].*|sizeof.*|alignof.*", inner)
                 out.append(f"__attribute__((aligned({inner if number else f'alignof({inner})'})))")
                 index = closing
             else:
-                out.append(token)
+                out.append(word)
             index += 1
         return "typedef " + " ".join(out) + ";"
 
@@ -474,26 +474,26 @@ class _Walk:
             return
         depth = 0
         spaces = self._space_braces()
-        for index, token in enumerate(self.tokens):
-            if token == "{" and index not in spaces:
+        for index, word in enumerate(self.tokens):
+            if word == "{" and index not in spaces:
                 depth += 1
-            elif token == "}" and index not in spaces:
+            elif word == "}" and index not in spaces:
                 depth -= 1
             elif (
                 depth == 0
-                and token in CLASHING
+                and word in CLASHING
                 and self.tokens[index + 1 : index + 2]
                 and self.tokens[index + 1] in "([=;{"
             ):
-                self.renamed[token] = token + "_"
-        for index, token in enumerate(self.tokens):
-            if token in self.renamed and self.tokens[index - 1 : index] not in (["."], ["->"]):
-                self.edits.append((self.starts[index], self._end(index), self.renamed[token]))
+                self.renamed[word] = word + "_"
+        for index, word in enumerate(self.tokens):
+            if word in self.renamed and self.tokens[index - 1 : index] not in (["."], ["->"]):
+                self.edits.append((self.starts[index], self._end(index), self.renamed[word]))
 
     def _space_braces(self) -> set[int]:
         found: set[int] = set()
-        for index, token in enumerate(self.tokens):
-            if token != "{":
+        for index, word in enumerate(self.tokens):
+            if word != "{":
                 continue
             first = index
             while first > 0 and self.tokens[first - 1] not in {";", "{", "}"}:
