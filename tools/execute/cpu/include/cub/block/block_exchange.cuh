@@ -1,0 +1,3 @@
+// See sim_sort.h.
+#pragma once
+#include "../sim_sort.h"

@@ -1,0 +1,3 @@
+// See sim_block.h.
+#pragma once
+#include "../sim_block.h"

@@ -1,0 +1,3 @@
+// Operators stand in sim_block.h.
+#pragma once
+#include "../sim_block.h"

@@ -1,0 +1,3 @@
+// KeyValuePair and NullType stand in sim_block.h.
+#pragma once
+#include "sim_block.h"
