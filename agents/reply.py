@@ -89,11 +89,11 @@ def without_thinking(text: str) -> str:
     return last
 
 
-def fenced_blocks(text: str) -> tuple[Block, ...]:
+def fenced_blocks(text: str, *, unwrap: int = 3) -> tuple[Block, ...]:
     """Return the fenced blocks of Markdown; longer fences may hold shorter ones.
 
     A fence that opens with a language inside an open block of no greater length ends that block: the model forgot
-    to close it, or wrapped its whole answer in one.
+    to close it, or wrapped its whole answer in one. At most `unwrap` wrappings are opened.
     """
     found: list[Block] = []
     lines: list[str] = []
@@ -115,13 +115,13 @@ def fenced_blocks(text: str) -> tuple[Block, ...]:
             lines.append(line.removeprefix(indent).removesuffix("\r"))
     if fence:
         found.append(_block(tag, lines, closed=False))
-    return tuple(inner for b in found if b.text.strip() for inner in _unwrapped(b))
+    return tuple(inner for b in found if b.text.strip() for inner in _unwrapped(b, unwrap))
 
 
-def _unwrapped(block: Block) -> tuple[Block, ...]:
+def _unwrapped(block: Block, unwrap: int) -> tuple[Block, ...]:
     """Return the blocks inside a longer fence that wraps a whole Markdown answer, or the block itself."""
-    if block.tag.lower() in {"", "markdown", "md", "text", "txt"} and "```" in block.text:
-        return fenced_blocks(block.text) or (block,)
+    if unwrap > 0 and block.tag.lower() in {"", "markdown", "md", "text", "txt"} and "```" in block.text:
+        return fenced_blocks(block.text, unwrap=unwrap - 1) or (block,)
     return (block,)
 
 
