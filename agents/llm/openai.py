@@ -5,6 +5,7 @@ Plain chat completions only (no json_schema, no tools), so any server works.
 
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -117,10 +118,16 @@ def _arguments(name: str, given: ModelSettings) -> dict[str, Any]:
     if given.extra_body:
         arguments["extra_body"] = dict(given.extra_body)
     if given.requests_per_minute is not None:
-        arguments["rate_limiter"] = InMemoryRateLimiter(
-            requests_per_second=given.requests_per_minute / 60, max_bucket_size=1, check_every_n_seconds=0.05
-        )
+        arguments["rate_limiter"] = _limiter(given.base_url or PUBLIC_URL, given.requests_per_minute)
     return arguments
+
+
+@cache
+def _limiter(url: str, per_minute: float) -> InMemoryRateLimiter:  # noqa: ARG001 - the key: one bucket an endpoint
+    """Return the bucket that all roles and branches of this process share for one endpoint."""
+    return InMemoryRateLimiter(
+        requests_per_second=per_minute / 60, max_bucket_size=1, check_every_n_seconds=0.05
+    )
 
 
 def _host(url: str | None) -> str:

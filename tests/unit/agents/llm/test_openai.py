@@ -224,3 +224,9 @@ def test_the_rate_limit_spaces_calls(tmp_path: Path, close: list[OpenAIChat]) ->
         close.append(model)
         assert answer(run) == 42
     assert server.times[1] - server.times[0] > 0.35
+
+
+def test_all_roles_share_one_rate_limit() -> None:
+    settings = Settings(provider=ModelSettings(base_url="http://127.0.0.1:9/v1", requests_per_minute=30))
+    one, two = (make("fake", role=role, settings=settings) for role in ("coder", "planner"))
+    assert one.rate_limiter is two.rate_limiter
