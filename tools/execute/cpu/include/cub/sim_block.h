@@ -79,9 +79,10 @@ class sim_primitive {
     struct TempStorage : Storage {
         TempStorage& Alias() { return *this; }
     };
-  protected:
     sim_primitive() : temp(sim_shared_variable<TempStorage, Self>("cub TempStorage")) {}
     explicit sim_primitive(TempStorage& storage) : temp(storage) {}
+
+  protected:
     TempStorage& temp;
 };
 
