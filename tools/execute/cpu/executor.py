@@ -277,7 +277,8 @@ def _write_inputs(memory: int, job: Job, layout: _Layout) -> None:
     for number, call in enumerate(job.calls):
         for index, at, size in layout.inputs:
             name = job.program.buffers[index].name
-            data = memoryview(np.ascontiguousarray(call[name])).cast("B") if size else memoryview(b"")
+            flat = np.ascontiguousarray(call[name]).reshape(-1)
+            data = memoryview(flat.view(np.uint8)) if size else memoryview(b"")
             position, written = _HEAD + number * layout.bytes + at, 0
             while written < size:
                 written += os.pwrite(memory, data[written:], position + written)

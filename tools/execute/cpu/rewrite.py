@@ -122,7 +122,7 @@ class _Walk:
             if self.hidden[word.start()] == " ":
                 line = self.source.count("\n", 0, word.start()) + 1
                 raise _Refused(
-                    line, f"line {line}: `{word.group()}` inside a macro cannot run on the CPU executor"
+                    line, f"`{word.group()}` inside a macro cannot run on the CPU executor"
                 )
 
     def result(self) -> str:
@@ -226,7 +226,7 @@ class _Walk:
         elif word == "<" and self.tokens[at : at + 3] == ["<", "<", "<"]:
             line = self._line(at)
             raise _Refused(
-                line, f"line {line}: a kernel launched from a kernel cannot run on the CPU executor"
+                line, f"a kernel launched from a kernel cannot run on the CPU executor"
             )
         return at + 1
 
@@ -308,7 +308,7 @@ class _Walk:
                 (text.group(1) if text else statement).replace("\\n", " ").replace("\\t", " ").strip()[:80]
             )
             raise _Refused(
-                line, f"line {line}: inline PTX `{shown}` is not known to the CPU executor; it runs on a GPU"
+                line, f"inline PTX `{shown}` is not known to the CPU executor; it runs on a GPU"
             )
         self.edits.append((start, end, translated.replace("\n", " ") + self._newlines(start, end)))
         return closing + 1
@@ -358,7 +358,7 @@ class _Walk:
         elif not outer:
             raise _Refused(
                 line,
-                f"line {line}: a __shared__ variable outside every function cannot run on the CPU executor; declare it in the kernel",
+                f"a __shared__ variable outside every function cannot run on the CPU executor; declare it in the kernel",
             )
         else:
             new = self._static(first, last)

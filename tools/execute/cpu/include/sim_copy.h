@@ -5,30 +5,30 @@
 
 namespace cuda {
 /// A size in bytes that promises an alignment.
-template <std::size_t Alignment>
+template <::std::size_t Alignment>
 struct aligned_size_t {
-    std::size_t value;
-    explicit constexpr aligned_size_t(std::size_t bytes) : value(bytes) {}
-    constexpr operator std::size_t() const { return value; }
+    ::std::size_t value;
+    explicit constexpr aligned_size_t(::std::size_t bytes) : value(bytes) {}
+    constexpr operator ::std::size_t() const { return value; }
 };
 }  // namespace cuda
 
 namespace simc {
 // Words that may alias anything: a copy of floats is not a read of integers to the optimiser.
-typedef std::uint32_t __attribute__((may_alias)) word32;
+typedef ::std::uint32_t __attribute__((may_alias)) word32;
 
 /// Copies the share of thread `rank` of `threads`.
-inline void copy_share(void* destination, const void* source, std::size_t bytes, std::size_t rank, std::size_t threads) {
-    const auto d = reinterpret_cast<std::uintptr_t>(destination);
-    const auto s = reinterpret_cast<std::uintptr_t>(source);
-    std::size_t done = 0;
+inline void copy_share(void* destination, const void* source, ::std::size_t bytes, ::std::size_t rank, ::std::size_t threads) {
+    const auto d = reinterpret_cast<::std::uintptr_t>(destination);
+    const auto s = reinterpret_cast<::std::uintptr_t>(source);
+    ::std::size_t done = 0;
     if ((d | s) % 4 == 0) {
-        const std::size_t words = bytes / 4;
-        for (std::size_t i = rank; i < words; i += threads)
+        const ::std::size_t words = bytes / 4;
+        for (::std::size_t i = rank; i < words; i += threads)
             static_cast<word32*>(destination)[i] = static_cast<const word32*>(source)[i];
         done = words * 4;
     }
-    for (std::size_t i = done + rank; i < bytes; i += threads)
+    for (::std::size_t i = done + rank; i < bytes; i += threads)
         static_cast<unsigned char*>(destination)[i] = static_cast<const unsigned char*>(source)[i];
 }
 }  // namespace simc

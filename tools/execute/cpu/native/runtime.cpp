@@ -512,7 +512,7 @@ struct Pool {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t wake = PTHREAD_COND_INITIALIZER, idle = PTHREAD_COND_INITIALIZER;
   uint64_t round = 0;
-  int busy = 0;
+  int busy = 0, started = 0;
 } g_pool;
 std::vector<Worker *> g_worker_list;
 
@@ -550,6 +550,10 @@ void *helper(void *argument) {
   Worker *w = (Worker *)argument;
   alternate_stack();
   start_tick(*w);
+  pthread_mutex_lock(&g_pool.mutex);
+  ++g_pool.started;
+  pthread_cond_signal(&g_pool.idle);
+  pthread_mutex_unlock(&g_pool.mutex);
   uint64_t seen = 0;
   for (;;) {
     pthread_mutex_lock(&g_pool.mutex);
@@ -583,6 +587,10 @@ void runtime_start(int workers) {
       break;
     }
   }
+  // A helper that is still starting up would make calls that the sandbox refuses.
+  pthread_mutex_lock(&g_pool.mutex);
+  while (g_pool.started < g_workers - 1) pthread_cond_wait(&g_pool.idle, &g_pool.mutex);
+  pthread_mutex_unlock(&g_pool.mutex);
 }
 
 void run_launch(const Launch &launch, const sim_kernel &kernel) {
