@@ -1,0 +1,53 @@
+"""Where the CUDA headers of this machine lie, and which versions compile: part of every cache key."""
+
+import functools
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from cuda_harness.state.serde import sha256
+
+HERE = Path(__file__).resolve().parent
+PRELUDE = HERE / "prelude.h"
+DEVICE_HEADERS = HERE / "include"
+"""Our own stand-ins for umbrella headers that NVRTC cannot take whole."""
+_PACKAGES = (
+    "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime",
+    "nvidia-cuda-runtime-cu12", "nvidia-cuda-cccl", "nvidia-cuda-cccl-cu12", "nvidia-cuda-crt",
+)  # fmt: skip
+ABI = "1"
+"""Raised when the meaning of a cached object changes."""
+
+
+@functools.cache
+def prelude() -> str:
+    """Return the text before every kernel, ending with the line directive that restores its numbering."""
+    return PRELUDE.read_text(encoding="utf-8") + '\n#line 1 "kernel.cu"\n'
+
+
+@functools.cache
+def include_folders() -> tuple[str, ...]:
+    """Return the folders of CUDA and CCCL headers, wheels first; empty when nothing is installed."""
+    from cuda.pathfinder import find_nvidia_header_directory
+
+    found = [str(DEVICE_HEADERS)] if DEVICE_HEADERS.is_dir() else []
+    for library in ("cudart", "cccl"):
+        try:
+            folder = find_nvidia_header_directory(library)
+        except Exception:  # noqa: BLE001 - pathfinder raises its own classes; absent is absent
+            folder = None
+        if folder and folder not in found:
+            found.append(folder)
+    return tuple(found)
+
+
+@functools.cache
+def toolchain_identity() -> str:
+    """Return a hash over versions, headers' places and our prelude: equal only when results are."""
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    own = [p.read_text() for p in sorted(DEVICE_HEADERS.rglob("*")) if p.is_file()] if DEVICE_HEADERS.is_dir() else []
+    return sha256({"abi": ABI, "versions": versions, "folders": include_folders(), "prelude": prelude(), "own": own})
