@@ -23,11 +23,10 @@ inline To bits(const From& from) {
 }
 
 /// Magnitude bits (exponent and fraction, no sign) of |x| in a format with EB exponent and MB fraction bits.
-/// Infinity and overflow give all-ones exponent and zero fraction. x must not be NaN.
-template <int EB, int MB>
+/// Infinity and overflow give `infinity`, by default all-ones exponent and zero fraction. x must not be NaN.
+template <int EB, int MB, std::uint32_t infinity = ((1u << EB) - 1u) << MB>
 inline std::uint32_t magnitude(double x, round mode) {
     constexpr int lowest = 2 - (1 << (EB - 1));
-    constexpr std::uint32_t infinity = ((1u << EB) - 1u) << MB;
     const std::uint64_t word = bits<std::uint64_t>(x);
     const bool negative = (word >> 63) != 0;
     const int exponent = static_cast<int>((word >> 52) & 0x7ff) - 1023;
