@@ -88,7 +88,7 @@ def flags_of(mode: Mode, *, fast_math: bool = False) -> list[str]:
     if mode == "plain":
         return ["-O2", *common]
     return [
-        "-O1", "-g1", "-DSIM_CHECK", *common, "-fsanitize=thread,bounds", "--param=tsan-distinguish-volatile=1",
+        "-O1", "-g1", "-DSIM_CHECK", *common, "-fsanitize=thread,bounds,alignment", "--param=tsan-distinguish-volatile=1",
         "--param=tsan-instrument-func-entry-exit=0",
     ]  # fmt: skip
 
@@ -236,7 +236,7 @@ def kernel_library(
         argv = [
             host_compiler().path, *flags_of(mode, fast_math=fast_math), *([f"-I{header}"] if header else []),
             f"-I{INCLUDE}", "-shared", "-nostartfiles", "-Wl,-z,now", "-Wl,--hash-style=gnu", "-fuse-ld=bfd",
-            str(source), "-o", str(folder / "kernel.so"), "-lm",
+            "-nodefaultlibs", str(source), "-o", str(folder / "kernel.so"), "-lm", "-lc", "-lgcc",
         ]  # fmt: skip
         done = _compile(argv, folder, timeout_s=timeout_s)
         if not done.ok:

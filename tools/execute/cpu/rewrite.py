@@ -121,9 +121,7 @@ class _Walk:
         for word in re.finditer(r"\b(__shared__|asm|__asm__)\b", text):
             if self.hidden[word.start()] == " ":
                 line = self.source.count("\n", 0, word.start()) + 1
-                raise _Refused(
-                    line, f"`{word.group()}` inside a macro cannot run on the CPU executor"
-                )
+                raise _Refused(line, f"`{word.group()}` inside a macro cannot run on the CPU executor")
 
     def result(self) -> str:
         at = 0
@@ -225,9 +223,7 @@ class _Walk:
             self._force_inline(at)
         elif word == "<" and self.tokens[at : at + 3] == ["<", "<", "<"]:
             line = self._line(at)
-            raise _Refused(
-                line, f"a kernel launched from a kernel cannot run on the CPU executor"
-            )
+            raise _Refused(line, f"a kernel launched from a kernel cannot run on the CPU executor")
         return at + 1
 
     def _enter(self, at: int) -> None:
@@ -307,9 +303,7 @@ class _Walk:
             shown = (
                 (text.group(1) if text else statement).replace("\\n", " ").replace("\\t", " ").strip()[:80]
             )
-            raise _Refused(
-                line, f"inline PTX `{shown}` is not known to the CPU executor; it runs on a GPU"
-            )
+            raise _Refused(line, f"inline PTX `{shown}` is not known to the CPU executor; it runs on a GPU")
         self.edits.append((start, end, translated.replace("\n", " ") + self._newlines(start, end)))
         return closing + 1
 

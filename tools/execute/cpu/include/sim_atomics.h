@@ -74,7 +74,10 @@ SIM_ATOMIC_FLOATING(double)
 
 SIM_ATOMIC_SCOPES(atomicSub, int, (int *p, int v), { return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED); })
 SIM_ATOMIC_SCOPES(atomicSub, unsigned, (unsigned *p, unsigned v), { return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED); })
-SIM_ATOMIC_SCOPES(atomicExch, float, (float *p, float v), { return ::sim::atomic_change(p, [v](float) { return v; }); })
+SIM_ATOMIC_SCOPES(atomicExch, float, (float *p, float v), {
+  const unsigned old = __atomic_exchange_n(reinterpret_cast<unsigned *>(p), __builtin_bit_cast(unsigned, v), __ATOMIC_RELAXED);
+  return __builtin_bit_cast(float, old);
+})
 SIM_ATOMIC_SCOPES(atomicInc, unsigned, (unsigned *p, unsigned limit),
                   { return ::sim::atomic_change(p, [limit](unsigned a) { return a >= limit ? 0u : a + 1u; }); })
 SIM_ATOMIC_SCOPES(atomicDec, unsigned, (unsigned *p, unsigned limit),

@@ -146,9 +146,12 @@ void sim_note_access(const void *address, unsigned bytes, int writes, int line);
 template <class T> struct sim_unknown_size;
 
 // Static shared variables: the rewriter turns `__shared__ T v[..];` into a reference made here.
-template <class T, class Tag> SIM_INLINE T &sim_shared_variable(const char *name) {
+template <class T, class Tag> SIM_UNWATCHED unsigned sim_shared_offset(const char *name) {
   static const unsigned offset = sim_shared_reserve(sizeof(T), alignof(T), name);
-  return *reinterpret_cast<T *>(sim_here.shared + offset);
+  return offset;
+}
+template <class T, class Tag> SIM_INLINE T &sim_shared_variable(const char *name) {
+  return *reinterpret_cast<T *>(sim_here.shared + sim_shared_offset<T, Tag>(name));
 }
 template <class T> SIM_INLINE T *sim_dynamic_shared() { return reinterpret_cast<T *>(sim_here.dynamic); }
 // `extern __shared__ T v[];` at file scope.
@@ -163,7 +166,11 @@ SIM_INLINE int __syncthreads_count(int p, SIM_LINE) { return sim_barrier(1, p !=
 SIM_INLINE int __syncthreads_and(int p, SIM_LINE) { return sim_barrier(2, p != 0, sim_line); }
 SIM_INLINE int __syncthreads_or(int p, SIM_LINE) { return sim_barrier(3, p != 0, sim_line); }
 SIM_INLINE void __threadfence() { sim_fence(); }
+#ifdef SIM_CHECK
+SIM_INLINE void __threadfence_block() { sim_fence(); }
+#else
 SIM_INLINE void __threadfence_block() { __asm__ volatile("" ::: "memory"); }
+#endif
 SIM_INLINE void __threadfence_system() { sim_fence(); }
 SIM_INLINE void __nanosleep(unsigned) { sim_yield(); }
 SIM_INLINE void __trap(SIM_LINE) { sim_trap("__trap()", sim_line); }
@@ -270,9 +277,9 @@ template <class F, F f> struct sim_entry;
 template <class... P, void (*f)(P...)> struct sim_entry<void (*)(P...), f> {
   static constexpr unsigned count = sizeof...(P);
   static constexpr unsigned sizes[sizeof...(P) + 1] = {(unsigned)sizeof(P)..., 0};
-  template <size_t... I> static void unpack(void **a, std::index_sequence<I...>) {
+  template <size_t... I> SIM_UNWATCHED static void unpack(void **a, std::index_sequence<I...>) {
     f(*reinterpret_cast<typename std::remove_const<typename std::remove_reference<P>::type>::type *>(a[I])...);
   }
-  static void call(void **a) { unpack(a, std::index_sequence_for<P...>{}); }
+  SIM_UNWATCHED static void call(void **a) { unpack(a, std::index_sequence_for<P...>{}); }
 };
 #define SIM_KERNEL(k) {#k, sim_entry<decltype(&k), &k>::call, sim_entry<decltype(&k), &k>::count, sim_entry<decltype(&k), &k>::sizes}
