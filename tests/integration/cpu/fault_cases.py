@@ -45,7 +45,7 @@ OUT_OF_BOUNDS = [
     ),
     Case(
         "row of a shared tile",
-        "__shared__ float tile[4][16];\nint i = threadIdx.x;\ntile[i / 16][i % 16 + (i == 20)] = x[i];\n"
+        "__shared__ float tile[4][16];\nint i = threadIdx.x;\ntile[i / 16][i % 16] = x[i];\n__syncthreads();\n"
         "for (int j = 0; j <= 16; ++j) y[i] = tile[i / 16][j];  // HERE",
         "out_of_bounds",
         ("16",),
@@ -263,7 +263,7 @@ BARRIERS = [
     Case(
         "lanes that do not exist",
         "int i = threadIdx.x;\nfloat v = x[i];\nfor (int d = 16; d > 0; d >>= 1) v += __shfl_down_sync(0xffffffffu, v, d);  // HERE\ny[i] = v;",
-        "barrier_divergence",
+        "uninitialized_read",
         ("exist",),
         shape=Shape(n=48, block=(48, 1, 1)),
     ),
@@ -403,7 +403,7 @@ ENDS = [
         "endless loop",
         "int i = threadIdx.x;\nvolatile float* p = w;\nif (i == 0) p[0] = 1.0f;\nwhile (p[0] != 2.0f) {}\ny[i] = x[i];",
         "timeout",
-        ("`k`",),
+        ("k did not end",),
         shape=Shape(n=1, block=(1, 1, 1)),
         deadline_s=3.0,
     ),

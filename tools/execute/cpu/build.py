@@ -160,7 +160,7 @@ def sources_digest() -> str:
     """Return the identity of our own native sources, headers and prelude."""
     digest = hashlib.sha256(ABI.encode())
     files = [p for folder in (INCLUDE, NATIVE) for p in sorted(folder.rglob("*")) if p.is_file()]
-    for path in [*files, *([PRELUDE] if PRELUDE.is_file() else [])]:
+    for path in [*files, Path(__file__), *([PRELUDE] if PRELUDE.is_file() else [])]:
         digest.update(str(path.name).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -231,12 +231,12 @@ def kernel_library(
     header = precompiled_header(cache, mode, fast_math=fast_math)
     folder = cache.scratch()
     try:
-        source = folder / "kernel.cpp"
+        source = folder / "kernel.cu"
         source.write_text(text, encoding="utf-8")
         argv = [
             host_compiler().path, *flags_of(mode, fast_math=fast_math), *([f"-I{header}"] if header else []),
             f"-I{INCLUDE}", "-shared", "-nostartfiles", "-Wl,-z,now", "-Wl,--hash-style=gnu", "-fuse-ld=bfd",
-            "-nodefaultlibs", str(source), "-o", str(folder / "kernel.so"), "-lm", "-lc", "-lgcc",
+            "-nodefaultlibs", "-x", "c++", str(source), "-x", "none", "-o", str(folder / "kernel.so"), "-lm", "-lc", "-lgcc",
         ]  # fmt: skip
         done = _compile(argv, folder, timeout_s=timeout_s)
         if not done.ok:

@@ -195,36 +195,31 @@ std::string beside(uintptr_t a, unsigned n, uintptr_t low, size_t bytes, size_t 
   if (a < low) return plural((low - a + item - 1) / item, type) + " before the start of " + size;
   if (a >= low + bytes) return plural((a - low - bytes) / item + 1, type) + " past the end of " + size;
   if (a + n > low + bytes) return "across the end of " + size;
-  return "element " + std::to_string((a - low) / item) + " of " + name;
+  return (type == "byte" ? "byte " : "element ") + std::to_string((a - low) / item) + " of " + name;
 }
 
-// Where an address lies, or what it lies next to; sets the buffer's name when there is one.
+// Where an address lies, or what it lies nearest to; sets the buffer's name when it is one.
 std::string place(uintptr_t a, unsigned n, std::string *buffer) {
-  for (const Block &b : g_blocks) {
-    const uintptr_t base = (uintptr_t)b.shared;
-    if (!base || a + kRedzone < base || a >= base + kSharedBytes + kDynamicBytes + kRedzone) continue;
-    if (b.dynamic && a + 256 >= (uintptr_t)b.dynamic)
-      return beside(a, n, (uintptr_t)b.dynamic, b.dynamic_bytes, 1, "byte", "dynamic shared memory");
-    const Variable *best = nullptr;
-    for (const Variable &v : g_variables)
-      if (!best || (v.at <= a - base && v.at >= best->at)) best = &v;
-    if (best) return beside(a, n, base + best->at, best->bytes, 1, "byte", "shared variable `" + best->name + "`");
-    return beside(a, n, (uintptr_t)b.dynamic, b.dynamic_bytes, 1, "byte", "dynamic shared memory");
-  }
-  const Buffer *best = nullptr;
-  uintptr_t distance = 1ull << 33;
-  for (const Buffer &b : g_buffers) {
-    if (!b.data) continue;
-    const uintptr_t low = (uintptr_t)b.data, high = low + b.bytes;
-    const uintptr_t d = a < low ? low - a : a >= high ? a - high : 0;
-    if (d < distance || (d == distance && a >= low)) distance = d, best = &b;
-  }
-  if (best && distance < (1ull << 33) && a - kArena < kArenaBytes) {
-    if (buffer) *buffer = best->name;
-    return beside(a, n, (uintptr_t)best->data, best->bytes, best->item, type_name(best->dtype), "`" + best->name + "`");
-  }
   if (a >= g_library_low && a < g_library_high) return "a device global";
-  return "";
+  if (a - kArena >= kArenaBytes) return "";
+  uintptr_t nearest = 1ull << 33;
+  std::string text;
+  auto consider = [&](uintptr_t low, size_t bytes, size_t item, const std::string &type, const std::string &name, const std::string *own) {
+    const uintptr_t high = low + bytes, d = a < low ? low - a : a >= high ? a - high + 1 : 0;
+    if (d >= nearest) return;
+    nearest = d;
+    text = beside(a, n, low, bytes, item, type, name);
+    if (buffer) *buffer = own ? *own : "";
+  };
+  for (const Buffer &b : g_buffers)
+    if (b.data) consider((uintptr_t)b.data, b.bytes, b.item, type_name(b.dtype), "`" + b.name + "`", &b.name);
+  for (const Block &b : g_blocks) {
+    if (!b.shared) continue;
+    for (const Variable &v : g_variables)
+      consider((uintptr_t)b.shared + v.at, v.bytes, 1, "byte", "shared variable `" + v.name + "`", nullptr);
+    consider((uintptr_t)b.dynamic, b.dynamic_bytes, 1, "byte", "dynamic shared memory", nullptr);
+  }
+  return text;
 }
 
 std::string three(uint3 v) { return "[" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + "]"; }
@@ -237,10 +232,13 @@ uint3 thread_index(unsigned thread) {
 }
 
 std::string where(const void *pc, int line, const std::string &buffer) {
-  return where_json(line ? nullptr : pc ? (const char *)pc - 1 : nullptr, line) + (buffer.empty() ? "" : ",\"buffer\":" + json_text(buffer));
+  return where_json(line ? nullptr : pc, line) + (buffer.empty() ? "" : ",\"buffer\":" + json_text(buffer));
 }
 
+void report_unset();
+
 [[noreturn]] void bad_access(uintptr_t a, unsigned n, unsigned how, const void *pc, int line) {
+  report_unset();  // what follows may come of the garbage that was read
   std::string buffer;
   const std::string text = place(a, n, &buffer), verb = how & kWrite ? "write" : "read";
   if (a < 65536)
@@ -280,11 +278,9 @@ void resolve_pending() {
       }
       continue;
     }
-    const sim_context kept = sim_here;
     sim_here.block = p.where.block;
     sim_here.thread = p.where.thread;
     sim_here.linear = p.where.linear;
-    (void)kept;
     race(p.address, p.bytes, true, !p.after_read, p.other, p.other_time, p.pc, p.line);
   }
 }
@@ -321,6 +317,31 @@ bool looks_written(uintptr_t a, unsigned n) {
   std::string buffer;
   const std::string text = place(a, n, &buffer);
   report_fault("uninitialized_read", std::string(how & kAtomic ? "atomic on " : "read of ") + text + ", which nothing has written", where(pc, line, buffer));
+}
+
+bool in_shared(uintptr_t a);
+
+// A read of shared memory that nobody wrote yet: a race if another thread writes it before the next barrier.
+struct Unset {
+  bool there = false;
+  uintptr_t address = 0;
+  unsigned bytes = 0;
+  const void *pc = nullptr;
+  int line = 0;
+  sim_context where;
+} g_unset;
+
+void become(const sim_context &c) {
+  sim_here.block = c.block;
+  sim_here.thread = c.thread;
+  sim_here.linear = c.linear;
+}
+
+void report_unset() {
+  if (!g_unset.there) return;
+  g_unset.there = false;
+  become(g_unset.where);
+  uninitialized(g_unset.address, g_unset.bytes, kRead, g_unset.pc, g_unset.line);
 }
 
 bool in_shared(uintptr_t a) {
@@ -379,7 +400,12 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
     if ((!(how & kWrite) || (how & (kAtomic | kStore)) == kAtomic) && __builtin_expect((w >> kInitAt & mask) != mask, 0)) {
       const unsigned missing = mask & ~(unsigned)(w >> kInitAt);
       const unsigned first = (unsigned)__builtin_ctz(missing), last = 31u - (unsigned)__builtin_clz(missing);
-      if (!looks_written((a & ~3ull) + first, last - first + 1)) uninitialized(a, n, how, pc, line);
+      if (!looks_written((a & ~3ull) + first, last - first + 1)) {
+        if ((how & kAtomic) || !in_shared(a)) uninitialized(a, n, how, pc, line);
+        if (!g_unset.there) {
+          g_unset = Unset{true, a, n, pc, line, sim_here};
+        }
+      }
       c.w |= (uint64_t)mask << kInitAt;
     }
   }
@@ -491,6 +517,7 @@ void spin(uintptr_t a) {
 }
 
 void volatile_read(uintptr_t a, unsigned n, const void *pc) {
+  spin(a);
   access<kRead | kVolatile>(a, n, pc);
   if (g_fenced) note_acquire(a, me());
   if (!g_awaited.empty()) {
@@ -498,7 +525,6 @@ void volatile_read(uintptr_t a, unsigned n, const void *pc) {
     g_awaited.erase(std::remove_if(g_awaited.begin(), g_awaited.end(), [&](const Awaited &w) { return w.reader == self && w.address == a; }),
                     g_awaited.end());
   }
-  spin(a);
 }
 
 void volatile_write(uintptr_t a, unsigned n, const void *pc) {
@@ -581,6 +607,7 @@ void check_add_range(char *address, size_t bytes, bool initialised) {
 
 bool check_written(const char *address, size_t bytes) {
   if (g_pending_count) resolve_pending();
+  report_unset();
   for (size_t i = 0; i < bytes; ++i) {
     const uintptr_t a = (uintptr_t)address + i;
     if (!(g_cells[(a - kArena) >> 2].w >> kInitAt >> (a & 3) & 1)) return looks_written((uintptr_t)address, (unsigned)bytes);
@@ -595,6 +622,7 @@ void check_launch(bool cooperative) {
     if (g_library_cells == MAP_FAILED) report_not_run("resources", "no memory for the shadow of device globals");
   }
   if (g_pending_count) resolve_pending();
+  report_unset();
   g_cooperative = cooperative;
   g_floor = ++g_now;
   g_fenced = false;
@@ -609,6 +637,7 @@ void check_launch(bool cooperative) {
 
 void check_block_start(char *shared, size_t, char *dynamic, size_t dynamic_bytes) {
   if (g_pending_count) resolve_pending();
+  report_unset();
   const size_t at = g_cooperative ? g_started : 0;
   if (g_blocks.size() <= at) g_blocks.resize(at + 1);
   if (!g_cooperative && g_blocks.size() > 1) g_blocks.resize(1);
@@ -635,6 +664,7 @@ extern "C" void check_shared_variable(unsigned at, size_t bytes, const char *nam
 
 void check_barrier() {
   if (g_pending_count) resolve_pending();
+  report_unset();
   if (!g_awaited.empty()) report_awaited(0, true);
   Block &b = g_blocks[slot()];
   b.barrier = ++g_now;
@@ -643,6 +673,7 @@ void check_barrier() {
 
 void check_grid_barrier() {
   if (g_pending_count) resolve_pending();
+  report_unset();
   g_floor = ++g_now;
   for (Block &b : g_blocks) b.barrier = g_now;
 }
@@ -721,8 +752,8 @@ SIM_UNALIGNED(16)
   }
 #define SIM_ATOMIC(BITS)                                                                                       \
   uint##BITS##_t __tsan_atomic##BITS##_load(const volatile void *p, int order) {                               \
-    atomic_access<kRead>((uintptr_t)p, BITS / 8, order, __builtin_return_address(0));                          \
     spin((uintptr_t)p);                                                                                        \
+    atomic_access<kRead>((uintptr_t)p, BITS / 8, order, __builtin_return_address(0));                          \
     return *(const volatile uint##BITS##_t *)p;                                                                \
   }                                                                                                            \
   void __tsan_atomic##BITS##_store(volatile void *p, uint##BITS##_t v, int order) {                            \
@@ -778,6 +809,7 @@ struct TypeMismatch {
 };
 
 static std::string at_json(const SourceLocation &at) {
+  report_unset();
   return where_json(nullptr, (int)at.line) + ",\"column\":" + std::to_string(at.column);
 }
 
