@@ -1,1 +1,1 @@
-"""synthesize."""
+"""Data, references and the proof of a suite; isolated from every kernel."""

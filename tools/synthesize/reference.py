@@ -1,0 +1,200 @@
+"""Runs references in contained children and normalises what they return."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuda_harness.state.errors import SandboxUnavailable, ToolchainError
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.names import FLOATS
+from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
+from cuda_harness.tools.process import allowed_environment, die_with_parent
+from cuda_harness.tools.synthesize.reference_child import describe_arrays, read_frame, rebuild, write_frame
+
+Array = NDArray[Any]
+_MAX_BYTES = 16 << 30
+_MEMORY_BYTES = 24 << 30
+
+FaultKind = Literal["raised", "hung", "killed", "memory", "bad_shape", "bad_dtype", "missing_output", "nondeterministic"]
+
+
+@dataclass(frozen=True)
+class ReferenceFault:
+    """A reference that cannot be used: the oracle's fault, never a kernel's."""
+
+    kind: FaultKind
+    message: str
+    case: int | None = None
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a reference says of one case: arrays by output, and masks of the elements it defines."""
+
+    arrays: dict[str, Array]
+    defined: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One evaluation: inputs in the tensors' exact dtypes, sizes, scalars."""
+
+    inputs: Mapping[str, Array]
+    dims: Mapping[str, int]
+    scalars: Mapping[str, float | int | bool]
+
+
+class ReferenceRunner:
+    """One warm process that forks a contained child per batch; thread-safe."""
+
+    def __init__(self, *, unsafe: bool = False) -> None:
+        self._unsafe = unsafe
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answers: BinaryIO | None = None
+
+    def evaluate(
+        self, source: str, ir: KernelIR, questions: Sequence[Question], *, deadline_s: float = 60.0
+    ) -> list[Truth] | ReferenceFault:
+        """Return what `source` says of each question, or what is wrong with it.
+
+        Raises:
+            SandboxUnavailable: If foreign Python cannot be contained here.
+            ToolchainError: If the child does not start.
+        """
+        heads, blobs = [], []
+        for q in questions:
+            given = {t.name: to_reference(t.dtype, np.asarray(q.inputs[t.name])) for t in ir.inputs}
+            case_heads, case_blobs = describe_arrays(given)
+            heads.append({"inputs": case_heads, "dims": dict(q.dims), "scalars": dict(q.scalars)})
+            blobs.extend(case_blobs)
+        header = {
+            "source": source, "cases": heads, "seconds": deadline_s, "memory": _MEMORY_BYTES, "unsafe": self._unsafe,
+        }  # fmt: skip
+        with self._lock:
+            answered = self._ask(header, blobs, deadline_s)
+        if isinstance(answered, ReferenceFault):
+            return answered
+        reply, data = answered
+        if reply["status"] == "no_sandbox":
+            raise SandboxUnavailable(str(reply["message"]), remedy="--unsafe-exec runs code you trust without it")
+        if reply["status"] != "ok":
+            return ReferenceFault(reply["kind"], f"the reference failed: {reply['message']}", reply.get("case"))
+        return _normalised(ir, questions, reply["cases"], data)
+
+    def _ask(
+        self, header: dict[str, Any], blobs: list[bytes], deadline_s: float
+    ) -> tuple[dict[str, Any], list[bytes]] | ReferenceFault:
+        self._start()
+        assert self._process is not None  # noqa: S101 - just started
+        assert self._process.stdin is not None  # noqa: S101
+        assert self._answers is not None  # noqa: S101
+        try:
+            write_frame(self._process.stdin, header, blobs)
+            if not select.select([self._answers], [], [], deadline_s + 5)[0]:
+                self._stop()
+                return ReferenceFault("hung", f"the reference did not end within {deadline_s:.0f} s")
+            return read_frame(self._answers, max_bytes=_MAX_BYTES)
+        except (EOFError, ValueError, OSError) as exc:
+            self._stop()
+            return ReferenceFault("killed", f"the reference's process ended: {exc}")
+        except BaseException:
+            self._stop()
+            raise
+
+    def _start(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._stop()
+        read_end, write_end = os.pipe()
+        environment = allowed_environment({"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"})
+        argv = [
+            sys.executable, "-P", "-m", "cuda_harness.tools.synthesize.reference_child", str(write_end), str(_MAX_BYTES),
+        ]  # fmt: skip
+        try:
+            self._process = subprocess.Popen(  # noqa: PLW1509 - one prctl, no allocation
+                argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                pass_fds=(write_end,), start_new_session=True, env=environment, preexec_fn=die_with_parent,
+            )  # fmt: skip
+        except OSError as exc:
+            msg = f"the reference process does not start: {exc}"
+            raise ToolchainError(msg, remedy="see `cuda-harness doctor`") from exc
+        finally:
+            os.close(write_end)
+        self._answers = os.fdopen(read_end, "rb")
+
+    def _stop(self) -> None:
+        process, answers = self._process, self._answers
+        self._process = self._answers = None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if process.stdin is not None:
+                with contextlib.suppress(OSError):
+                    process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10)
+        if answers is not None:
+            with contextlib.suppress(OSError):
+                answers.close()
+
+    def close(self) -> None:
+        """End the process; idempotent."""
+        with self._lock:
+            self._stop()
+
+
+def _normalised(
+    ir: KernelIR, questions: Sequence[Question], heads: list[list[dict[str, Any]]], blobs: list[bytes]
+) -> list[Truth] | ReferenceFault:
+    truths, at = [], 0
+    for number, (question, case) in enumerate(zip(questions, heads, strict=True)):
+        try:
+            found = rebuild(case, blobs[at : at + len(case)])
+        except (ValueError, TypeError) as exc:
+            return ReferenceFault("bad_dtype", f"the reference returned no plain arrays: {exc}", number)
+        at += len(case)
+        truth = normalise(ir, question.dims, found)
+        if isinstance(truth, str):
+            kind: FaultKind = "missing_output" if "returns no" in truth else "bad_dtype" if "dtype" in truth else "bad_shape"
+            return ReferenceFault(kind, truth, number)
+        truths.append(truth)
+    return truths
+
+
+def normalise(ir: KernelIR, dims: Mapping[str, int], found: Mapping[str, Array]) -> Truth | str:
+    """Return the outputs in comparable form, or what is wrong with them.
+
+    A size-1 difference (0-d for [1], trailing ones) is forgiven when the element count agrees; any other shape is not.
+    """
+    arrays, defined = {}, {}
+    for tensor in ir.outputs:
+        if tensor.name not in found:
+            return f"the reference returns no {tensor.name!r} (it returns: {', '.join(found) or 'nothing'})"
+        array, shape = found[tensor.name], tensor.dims(dims)
+        squeezed = tuple(n for n in array.shape if n != 1) == tuple(n for n in shape if n != 1)
+        if array.shape != shape and not (squeezed and array.size == int(np.prod(shape))):
+            return f"the reference's {tensor.name!r} has shape {list(array.shape)}, the IR says {list(shape)}"
+        array = array.reshape(shape)
+        if tensor.dtype in FLOATS:
+            arrays[tensor.name] = array.astype(np.float64)
+        else:
+            if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.rint(array)).all()):
+                return f"the reference's {tensor.name!r} has dtype {array.dtype} with fractions, the IR says {tensor.dtype}"
+            arrays[tensor.name] = array.astype(np_dtype(tensor.dtype))
+        mask = found.get(f"{tensor.name}.defined")
+        if mask is not None:
+            if mask.size != array.size:
+                return f"the mask '{tensor.name}.defined' has shape {list(mask.shape)}, its output {list(shape)}"
+            defined[tensor.name] = mask.reshape(shape).astype(bool)
+    return Truth(arrays, defined)
