@@ -9,6 +9,9 @@
 #if __has_include("sim_simd.h")
 #include "sim_simd.h"
 #endif
+#if __has_include("sim_ptx.h")
+#include "sim_ptx.h"
+#endif
 #if __has_include("../../../toolchain/prelude.h")
 #include "../../../toolchain/prelude.h"
 #endif
