@@ -1,0 +1,38 @@
+"""Regimes of values: where kernels that pass on N(0, 1) fail."""
+
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.names import FLOATS, INTEGERS
+from cuda_harness.state.suite import Inputs
+
+HALF = frozenset({"float16", "bfloat16", "float8_e4m3", "float8_e5m2"})
+
+
+def regimes_of(ir: KernelIR, specs: Inputs) -> tuple[str, ...]:
+    """Return the regimes that mean something for these inputs, the most telling first.
+
+    A given distribution is a domain: only regimes that stay inside it by drawing other points of it remain.
+    """
+    free = [t for t in ir.inputs if t.name not in specs.specs and t.dtype in FLOATS and not t.unused]
+    given = [t for t in ir.inputs if t.name in specs.specs and not t.unused]
+    integers = [t for t in ir.inputs if t.name not in specs.specs and t.dtype in INTEGERS and not t.unused]
+    found = ["normal"]
+    if free:
+        found += ["negated", "large", "small", "offset", "equal", "ties", "outlier", "sorted", "sparse"]
+        if ir.numerics.nonfinite == "propagate":
+            found += ["nonfinite"]
+        if not any(t.dtype in HALF for t in free):
+            found += ["subnormal"]
+    elif given or integers:
+        found += ["ties", "equal", "sorted"]
+    if integers:
+        found += ["extremes"]
+    return tuple(dict.fromkeys(found))
+
+
+def scale_of(regime: str, dtype: str) -> float:
+    """Return the factor of a scaling regime; half types get factors that keep products in range."""
+    if regime == "large":
+        return 16.0 if dtype in HALF else 1e3
+    if regime == "small":
+        return 1 / 16 if dtype in HALF else 1e-3
+    return 1.0

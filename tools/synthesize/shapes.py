@@ -1,0 +1,148 @@
+"""Sizes that find mistakes: one, primes, around powers of two and tunables, tails, non-square, zero, the target."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from cuda_harness.state.expr import ExprError
+from cuda_harness.state.ir import Dim, KernelIR
+
+Sizes = dict[str, int]
+
+
+def elements(ir: KernelIR, dims: Mapping[str, int]) -> int:
+    """Return elements of all tensors at these sizes; a huge number when a shape has no value."""
+    total = 0
+    try:
+        for tensor in ir.tensors:
+            count = 1
+            for size in tensor.dims(dims):
+                if size < 0:
+                    return 1 << 60
+                count *= size
+            total += count
+    except ExprError:
+        return 1 << 60
+    return total
+
+
+def work(ir: KernelIR, dims: Mapping[str, int]) -> int:
+    """Return an estimate of operations: the larger of the IR's cost and all elements."""
+    try:
+        flops = ir.cost.flops.evaluate(dims)
+    except ExprError:
+        flops = 0
+    return max(flops, elements(ir, dims))
+
+
+def admitted(ir: KernelIR, dims: Mapping[str, int]) -> bool:
+    """Return whether a kernel must be right here: rules and constraints hold, no shape is negative."""
+    try:
+        return ir.admits(dims) and elements(ir, dims) < 1 << 60
+    except ExprError:
+        return False
+
+
+def candidates(dim: Dim, interesting: Iterable[int], *, most: int) -> list[int]:
+    """Return sizes of one dim worth trying, admitted by its own rules, smallest first."""
+    wanted = {dim.min, dim.min + 1, 1, 2, 3, 5, 7, 13, 17, 31, 32, 33, 37, 61, 64, 65, 97, 127, 128, 129, 131, 257}
+    for n in interesting:
+        wanted |= {n - 1, n, n + 1, 2 * n + 3}
+    if dim.min == 0:
+        wanted.add(0)
+    step = dim.multiple_of
+    rounded = {n // step * step for n in wanted} | {step, 2 * step, 3 * step, 5 * step}
+    if dim.power_of_two:
+        rounded |= {1 << k for k in range(14)}
+    if dim.max is not None and dim.max <= most:
+        rounded.add(dim.max)
+    found = sorted(n for n in rounded if n <= most and dim.admits(n))
+    return found or [dim.value]
+
+
+def shapes(
+    ir: KernelIR, tunables: Iterable[int], *, count: int, budget: int, seed: int, largest: int = 1 << 16
+) -> list[Sizes]:
+    """Return up to `count` sets of sizes whose total work stays within `budget`, the smallest first.
+
+    Covers: every dim at its least, at odd primes with the others apart (never square where it can be avoided),
+    around tunables and powers of two, and zero where it is allowed. Never empty for a satisfiable IR: the target
+    itself satisfies its rules.
+    """
+    if not ir.dims:
+        return [{}]
+    lists = {d.name: candidates(d, tunables, most=largest) for d in ir.dims}
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 77]))
+    wanted: list[Sizes] = [{n: lists[n][0] for n in lists}]
+    small = {n: [s for s in lists[n] if 0 < s <= 70] or lists[n][:3] for n in lists}
+    names = list(lists)
+    primes = [17, 37, 5, 31, 13, 61, 7]
+    odd = {n: min(lists[n], key=lambda s, p=primes[i % 7]: (s == 0, abs(s - p))) for i, n in enumerate(names)}
+    wanted.append(odd)
+    if len(names) > 1:
+        wanted.append({n: min(lists[n], key=lambda s, p=primes[(i + 3) % 7]: (s == 0, abs(s - p))) for i, n in enumerate(names)})
+    for name in names:  # one dim sweeps, the others stay small and apart
+        for size in lists[name]:
+            if size > 1 or size == 0:
+                others = {n: small[n][int(rng.integers(len(small[n])))] for n in names if n != name}
+                wanted.append({**others, name: size})
+        wanted.append({**odd, name: lists[name][-1]})
+    for _ in range(4 * count):
+        wanted.append({n: lists[n][int(rng.integers(len(lists[n])))] for n in names})
+    if ir.constraints:
+        wanted += _search(ir, lists)
+    wanted.append(ir.target_dims)
+    chosen: list[Sizes] = []
+    head, rest = wanted[:3], wanted[3:]
+    order = rng.permutation(len(rest))
+    zero = [w for w in rest if 0 in w.values() and admitted(ir, w)][:2]
+    spent = 0
+    for sizes in [*head, *zero, *(rest[i] for i in order), ir.target_dims]:
+        cost = work(ir, sizes)
+        if sizes in chosen or not admitted(ir, sizes) or spent + cost > budget:
+            continue
+        chosen.append(sizes)
+        spent += cost
+        if len(chosen) >= count:
+            break
+    if not chosen:
+        possible = [w for w in wanted if admitted(ir, w)]
+        chosen = [min(possible, key=lambda w: work(ir, w))] if possible else [ir.target_dims]
+    return sorted(chosen, key=lambda w: work(ir, w))
+
+
+def _search(ir: KernelIR, lists: Mapping[str, list[int]], *, tries: int = 20_000) -> list[Sizes]:
+    """Return sizes that satisfy constraints which random picks rarely meet."""
+    found = []
+    names = list(lists)
+    product = itertools.islice(itertools.product(*(lists[n] for n in names)), tries)
+    for values in product:
+        sizes = dict(zip(names, values, strict=True))
+        if admitted(ir, sizes):
+            found.append(sizes)
+            if len(found) >= 64:
+                break
+    return found
+
+
+def scaled_target(ir: KernelIR, budget: int) -> Sizes:
+    """Return the target sizes, reduced evenly until the work fits `budget`; fixed dims stay.
+
+    Halves the largest free dim that still admits it, again and again, keeping `multiple_of`.
+    """
+    sizes = ir.target_dims
+    stuck: set[str] = set()
+    while work(ir, sizes) > budget:
+        free = [d for d in ir.dims if not d.fixed and d.name not in stuck and sizes[d.name] > max(d.min, d.multiple_of, 1)]
+        if not free:
+            return sizes
+        dim = max(free, key=lambda d: sizes[d.name])
+        half = sizes[dim.name] // 2
+        half = 1 << (half.bit_length() - 1) if dim.power_of_two and half else half // dim.multiple_of * dim.multiple_of
+        changed = {**sizes, dim.name: max(half, dim.min, 1)}
+        if changed[dim.name] >= sizes[dim.name] or not admitted(ir, changed):
+            stuck.add(dim.name)
+            continue
+        sizes = changed
+    return sizes
