@@ -1,1 +1,1 @@
-"""verify."""
+"""The judge: policy, comparison, the ladder."""

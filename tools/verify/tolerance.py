@@ -1,0 +1,106 @@
+"""How far an honest kernel may be from the truth.
+
+Error model. A backward-stable float algorithm returns the exact result for inputs perturbed by a few roundings
+(Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., ch. 1 and 4). So the error of an output element is
+its own rounding, plus what perturbed inputs do to it, plus the growth of accumulated roundings, for which the
+probabilistic bound c * sqrt(n) * u holds with c of a few units (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019).
+The middle term is measured, not guessed: the reference is evaluated on inputs perturbed by one unit roundoff, which
+shows cancellation (a variance at a large offset, a sum of mixed signs) where a formula in |y| alone would not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuda_harness.state.expr import ExprError
+from cuda_harness.state.ir import KernelIR, Tensor
+
+Array = NDArray[Any]
+
+UNIT_ROUNDOFF: dict[str, float] = {
+    "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3": 2.0**-4,
+    "float8_e5m2": 2.0**-3,
+}  # fmt: skip
+SMALLEST: dict[str, float] = {
+    "float64": 2.0**-1074, "float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133, "float8_e4m3": 2.0**-9,
+    "float8_e5m2": 2.0**-16,
+}  # fmt: skip
+"""Smallest positive subnormal: the absolute rounding near zero."""
+_TF32 = 2.0**-11
+_CHAIN = 24.0
+"""Roundings of an element-wise chain with library functions of up to a few units in the last place each."""
+_GROWTH = 6.0
+"""c of the probabilistic bound."""
+_CONDITION = 16.0
+"""Roundings that enter like perturbed inputs, in units of one."""
+_SHARE = 2e-3
+"""Most of the output's RMS that the condition of other elements may lend to one element."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Bounds for one output: element by element, and on the norm of the whole error."""
+
+    element: Array
+    norm: float
+    """Bound on ||got - expected|| / ||expected||."""
+    unit: float
+    """Unit roundoff of the arithmetic that was assumed."""
+
+
+def accumulation_unit(ir: KernelIR, tensor: Tensor) -> float:
+    """Return the unit roundoff of honest arithmetic for this output: float32 sums for 16-bit types."""
+    if ir.numerics.precision == "allow_half":
+        return UNIT_ROUNDOFF["float16"] if tensor.dtype != "bfloat16" else UNIT_ROUNDOFF["bfloat16"]
+    if ir.numerics.precision == "allow_tf32":
+        return _TF32
+    floats = {t.dtype for t in ir.tensors if t.dtype in UNIT_ROUNDOFF}
+    return UNIT_ROUNDOFF["float64"] if floats == {"float64"} else UNIT_ROUNDOFF["float32"]
+
+
+def tolerance(
+    ir: KernelIR, tensor: Tensor, dims: Mapping[str, int], expected: Array, sensitivity: Array | None
+) -> Tolerance:
+    """Return the bounds for `tensor`.
+
+    Args:
+        ir: Precision policy and dtypes.
+        tensor: The output and its own compare rule; a given rtol or atol replaces the model.
+        dims: Sizes, for the reduction length.
+        expected: The truth in float64, shaped.
+        sensitivity: |reference(perturbed by one unit roundoff) - reference|, same shape; `None` where not measured.
+    """
+    rule = tensor.compare
+    magnitude = np.abs(np.where(np.isfinite(expected), expected, 0.0))
+    out_unit = UNIT_ROUNDOFF[tensor.dtype]
+    rounding = 1.05 * out_unit * magnitude + 0.51 * SMALLEST[tensor.dtype]
+    unit = accumulation_unit(ir, tensor)
+    if rule is not None and (rule.rtol is not None or rule.atol is not None):
+        element = (rule.rtol or 0.0) * magnitude + (rule.atol or 0.0) + rounding
+        return Tolerance(element, float("inf"), unit)
+    length = _reduction_length(rule.reduction_length if rule else None, dims)
+    growth = (_CHAIN + _GROWTH * np.sqrt(length)) * unit
+    element = rounding + growth * magnitude + SMALLEST["float32" if tensor.dtype != "float64" else "float64"]
+    rms = float(np.sqrt(np.mean(np.square(magnitude)))) if magnitude.size else 0.0
+    condition = 0.0
+    if sensitivity is not None and sensitivity.size:
+        sense = np.where(np.isfinite(sensitivity), sensitivity, 0.0) * (unit / UNIT_ROUNDOFF["float32"] if unit > 2e-8 else 1.0)
+        reach = _CONDITION + _GROWTH * np.sqrt(length) * 0.5
+        typical = float(np.sqrt(np.mean(np.square(sense))))
+        lent = min(reach * typical, _SHARE * max(rms, 1e-300)) if unit <= 1e-7 else reach * typical
+        element = element + reach * sense + lent
+        condition = reach * typical
+    norm = 1.05 * out_unit + 2 * growth + (3 * condition / rms if rms > 0 else 0.0)
+    return Tolerance(element, norm, unit)
+
+
+def _reduction_length(expr: Any, dims: Mapping[str, int]) -> float:  # noqa: ANN401 - Expr or None
+    if expr is None:
+        return 1.0
+    try:
+        return float(max(1, expr.evaluate(dims)))
+    except ExprError:
+        return 1.0
