@@ -24,7 +24,7 @@ class Expected:
     defined: dict[str, Array] = field(default_factory=dict)
     """Masks of the elements that the request defines; absent: all."""
     sensitivity: dict[str, Array] = field(default_factory=dict)
-    """By float output: how far one unit roundoff in the inputs moves each element."""
+    """By float output: how far one float32 roundoff (2**-24) in the inputs moves each element."""
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def tolerance(
     rms = float(np.sqrt(np.mean(np.square(magnitude)))) if magnitude.size else 0.0
     condition = 0.0
     if sensitivity is not None and sensitivity.size:
-        sense = np.where(np.isfinite(sensitivity), sensitivity, 0.0) * (unit / UNIT_ROUNDOFF["float32"] if unit > 2e-8 else 1.0)
+        sense = np.where(np.isfinite(sensitivity), sensitivity, 0.0) * (unit / UNIT_ROUNDOFF["float32"])
         reach = _CONDITION + _GROWTH * np.sqrt(length) * 0.5
         typical = float(np.sqrt(np.mean(np.square(sense))))
         lent = min(reach * typical, _SHARE * max(rms, 1e-300)) if unit <= 1e-7 else reach * typical

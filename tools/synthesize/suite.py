@@ -1,0 +1,312 @@
+"""A suite: cases, their inputs and truths, the quorum of references, and the proof that it can tell right from wrong."""
+
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.names import FLOATS
+from cuda_harness.state.results import StageName
+from cuda_harness.state.serde import sha256
+from cuda_harness.state.suite import Case, Inputs
+from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
+from cuda_harness.tools.synthesize.inputs import draw, scalars_of
+from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, ReferenceRunner, Truth
+from cuda_harness.tools.synthesize.reference_child import describe_arrays, rebuild
+from cuda_harness.tools.synthesize.regimes import regimes_of
+from cuda_harness.tools.synthesize.shapes import Sizes, scaled_target, shapes, work
+
+Array = NDArray[Any]
+TINY_WORK = 60_000
+SHAPES_WORK = 3_000_000
+VALUES_WORK = 200_000
+_PERTURBATION = 2.0**-24
+_CACHE_BYTES = 256 << 20
+
+
+class Expected(Protocol):
+    """What a comparison needs; `tools.verify.compare.Expected` is one."""
+
+    arrays: dict[str, Array]
+    defined: dict[str, Array]
+    sensitivity: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The truth of one case with what one roundoff in the inputs does to it."""
+
+    arrays: dict[str, Array]
+    defined: dict[str, Array]
+    sensitivity: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The smallest case in which two references differ."""
+
+    case: Case
+    output: str
+    index: tuple[int, ...]
+    first: float
+    second: float
+    message: str
+
+
+Compare = Callable[[KernelIR, Mapping[str, int], Mapping[str, Array], Answer, Mapping[str, Array]], str | None]
+"""Returns why `got` is wrong, `None` when it is right."""
+
+
+class Suite:
+    """All that judges kernels of one IR; holds no kernel and sees none."""
+
+    def __init__(
+        self,
+        ir: KernelIR,
+        reference: str,
+        *,
+        runner: ReferenceRunner,
+        seed: int,
+        specs: Inputs | None = None,
+        loops: str | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """Take the references as they are; nothing runs yet.
+
+        Args:
+            ir: What is computed.
+            reference: Text of the authoritative reference.
+            runner: Runs references in contained children.
+            seed: Secret of this run; every case derives its own from it.
+            specs: Domains of inputs.
+            loops: A second, independent reference for tiny shapes.
+            folder: Where truths are kept between attempts; `None`: in memory only.
+        """
+        self.ir, self.reference, self.loops = ir, reference, loops
+        self.specs = specs or Inputs()
+        self.seed = seed
+        self._runner = runner
+        self._folder = folder
+        self._answers: dict[str, Answer] = {}
+        self.skipped: dict[str, str] = {}
+        """Case id -> why it is not asked."""
+
+    # ---- cases ----
+    def cases(self, stage: StageName, *, tunables: Iterable[int] = (), target: Sizes | None = None) -> tuple[Case, ...]:
+        """Return the cases of a stage; `target` replaces the target sizes where they must be scaled."""
+        tunables = sorted({n for n in tunables if 1 < n <= 4096})
+        if stage == "tiny":
+            sizes = shapes(self.ir, [*tunables, 32], count=6, budget=6 * TINY_WORK, seed=self.seed, largest=700)
+            return self._spread(stage, sizes, self._regimes()[:1] + ("ties",) * ("ties" in self._regimes()))
+        if stage == "shapes":
+            sizes = shapes(self.ir, [*tunables, 32, 1024], count=14, budget=SHAPES_WORK, seed=self.seed + 1)
+            return tuple(self._case(stage, s, "normal") for s in sizes)
+        if stage == "values":
+            found = shapes(self.ir, tunables, count=8, budget=8 * VALUES_WORK, seed=self.seed + 2, largest=300)
+            usable = [s for s in found if 0 not in s.values() and work(self.ir, s) <= VALUES_WORK] or found[:1]
+            sizes = [usable[len(usable) // 2], usable[-1]] if len(usable) > 1 else usable
+            return tuple(self._case(stage, s, r) for r in self._regimes() for s in sizes)
+        if stage == "target":
+            return (self._case(stage, target or self.ir.target_dims, "normal"),)
+        found = shapes(self.ir, tunables, count=6, budget=4 * VALUES_WORK, seed=self.seed + 3, largest=500)
+        usable = [s for s in found if 0 not in s.values()] or found
+        middle = usable[-1]
+        return tuple(
+            self._case(stage, middle, r, salt=i) for i, r in enumerate(("normal", "normal", self._regimes()[1 % len(self._regimes())]))
+        )
+
+    def scaled_target(self, budget: int) -> Sizes:
+        """Return target sizes whose work fits `budget`."""
+        return scaled_target(self.ir, budget)
+
+    def _regimes(self) -> tuple[str, ...]:
+        return regimes_of(self.ir, self.specs)
+
+    def _spread(self, stage: StageName, sizes: Sequence[Sizes], regimes: Sequence[str]) -> tuple[Case, ...]:
+        return tuple(self._case(stage, s, regimes[i % len(regimes)]) for i, s in enumerate(sizes))
+
+    def _case(self, stage: StageName, sizes: Sizes, regime: str, *, salt: int = 0) -> Case:
+        text = f"{stage}|{json.dumps(sizes, sort_keys=True)}|{regime}|{salt}"
+        seed = (self.seed * 0x9E3779B1 + zlib.crc32(text.encode())) % (1 << 62)
+        name = f"{stage}-{'x'.join(str(v) for v in sizes.values()) or 'one'}-{regime}" + (f"-{salt}" if salt else "")
+        return Case(id=name, stage=stage, dims=sizes, scalars=scalars_of(self.ir, name, seed), regime=regime, seed=seed)
+
+    # ---- inputs and truths ----
+    def inputs(self, case: Case) -> dict[str, Array]:
+        """Return the inputs of a case in their exact dtypes."""
+        return draw(self.ir, self.specs, case)
+
+    def answers(self, cases: Sequence[Case], *, deadline_s: float = 120.0) -> dict[str, Answer] | ReferenceFault:
+        """Return the truth of each case by id; cases whose truth cannot be represented are left out with a reason."""
+        missing = [c for c in cases if c.id not in self._answers and c.id not in self.skipped and not self._load(c)]
+        if missing:
+            found = self._evaluate(missing, deadline_s)
+            if isinstance(found, ReferenceFault):
+                return found
+        return {c.id: self._answers[c.id] for c in cases if c.id in self._answers}
+
+    def _evaluate(self, cases: Sequence[Case], deadline_s: float) -> None | ReferenceFault:
+        questions = []
+        for case in cases:
+            inputs = self.inputs(case)
+            questions.append(Question(inputs, case.dims, case.scalars))
+            questions += [Question(self._perturbed(inputs, case, k), case.dims, case.scalars) for k in (1, 2)]
+        truths = self._runner.evaluate(self.reference, self.ir, questions, deadline_s=deadline_s)
+        if isinstance(truths, ReferenceFault):
+            if truths.case is not None:
+                blamed = cases[truths.case // 3]
+                return ReferenceFault(truths.kind, f"{truths.message} [at {blamed.dims}, regime {blamed.regime}]", truths.case // 3)
+            return truths
+        for index, case in enumerate(cases):
+            truth, moved = truths[3 * index], truths[3 * index + 1 : 3 * index + 3]
+            why = self._unusable(truth)
+            if why is not None:
+                self.skipped[case.id] = why
+                continue
+            self._keep(case, Answer(truth.arrays, truth.defined, _sensitivity(self.ir, truth, moved)))
+        return None
+
+    def _perturbed(self, inputs: Mapping[str, Array], case: Case, number: int) -> dict[str, Array]:
+        """Return float inputs moved by one float32 roundoff of random sign; integers stay."""
+        rng = np.random.default_rng(np.random.SeedSequence([case.seed, 1000 + number]))
+        moved = {}
+        for tensor in self.ir.inputs:
+            value = np.asarray(inputs[tensor.name])
+            if tensor.dtype in FLOATS:
+                wide = to_reference(tensor.dtype, value).astype(np.float64)
+                moved[tensor.name] = wide * (1.0 + _PERTURBATION * rng.choice((-1.0, 1.0), size=wide.shape))
+            else:
+                moved[tensor.name] = value
+        return moved
+
+    def _unusable(self, truth: Truth) -> str | None:
+        """Return why a truth cannot judge: where the IR promises finite values, it must have them in the output's dtype."""
+        if self.ir.numerics.nonfinite == "propagate":
+            return None
+        for tensor in self.ir.outputs:
+            if tensor.dtype not in FLOATS:
+                continue
+            mask = truth.defined.get(tensor.name)
+            with np.errstate(all="ignore"):
+                rounded = truth.arrays[tensor.name].astype(np_dtype(tensor.dtype)).astype(np.float64)
+            live = rounded if mask is None else rounded[mask]
+            if not np.isfinite(live).all():
+                return f"{tensor.name!r} leaves the range of {tensor.dtype} here"
+        return None
+
+    # ---- the cache ----
+    def _path(self, case: Case) -> Path | None:
+        if self._folder is None:
+            return None
+        key = sha256({"case": case, "ir": self.ir, "reference": self.reference, "specs": self.specs, "v": 1})
+        return self._folder / "truth" / f"{key[:32]}.bin"
+
+    def _load(self, case: Case) -> bool:
+        path = self._path(case)
+        if path is None or not path.is_file():
+            return False
+        try:
+            head, _, body = path.read_bytes().partition(b"\n")
+            header = json.loads(head)
+            blobs, at = [], 0
+            for size in header["sizes"]:
+                blobs.append(body[at : at + size])
+                at += size
+            arrays = rebuild(header["arrays"], blobs)
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        parts: dict[str, dict[str, Array]] = {"arrays": {}, "defined": {}, "sensitivity": {}}
+        for name, array in arrays.items():
+            kind, _, output = name.partition(":")
+            parts[kind][output] = array
+        for tensor in self.ir.outputs:
+            if tensor.dtype not in FLOATS:
+                parts["arrays"][tensor.name] = parts["arrays"][tensor.name].astype(np_dtype(tensor.dtype))
+        self._answers[case.id] = Answer(**parts)
+        return True
+
+    def _keep(self, case: Case, answer: Answer) -> None:
+        self._answers[case.id] = answer
+        path = self._path(case)
+        if path is None:
+            return
+        flat = {f"{k}:{n}": a for k, d in (("arrays", answer.arrays), ("defined", answer.defined), ("sensitivity", answer.sensitivity)) for n, a in d.items()}
+        heads, blobs = describe_arrays(flat)
+        if sum(map(len, blobs)) > _CACHE_BYTES:
+            return
+        header = json.dumps({"arrays": heads, "sizes": [len(b) for b in blobs]}).encode()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_suffix(f".{zlib.crc32(case.id.encode())}.tmp")
+            temporary.write_bytes(header + b"\n" + b"".join(blobs))
+            temporary.replace(path)
+        except OSError:
+            return
+
+    # ---- quorum ----
+    def quorum(self) -> Disagreement | ReferenceFault | None:
+        """Return the smallest case in which the references differ, `None` when they agree; raises ValueError without loops."""
+        if self.loops is None:
+            msg = "there is no second reference"
+            raise ValueError(msg)
+        tiny = shapes(self.ir, (), count=5, budget=30_000, seed=self.seed + 4, largest=24)
+        cases = [self._case("tiny", s, r, salt=7) for s in tiny for r in self._regimes() if work(self.ir, s) <= 12_000]
+        cases = sorted(cases or [self._case("tiny", tiny[0], "normal", salt=7)], key=lambda c: work(self.ir, c.dims))[:40]
+        questions = [Question(self.inputs(c), c.dims, c.scalars) for c in cases]
+        first = self._runner.evaluate(self.reference, self.ir, questions)
+        if isinstance(first, ReferenceFault):
+            return ReferenceFault(first.kind, "the vectorised reference: " + first.message, first.case)
+        second = self._runner.evaluate(self.loops, self.ir, questions)
+        if isinstance(second, ReferenceFault):
+            return ReferenceFault(second.kind, "the loop reference: " + second.message, second.case)
+        for case, a, b in zip(cases, first, second, strict=True):
+            found = _differ(self.ir, case, a, b)
+            if found is not None:
+                return found
+        return None
+
+
+def _sensitivity(ir: KernelIR, truth: Truth, moved: Sequence[Truth]) -> dict[str, Array]:
+    found = {}
+    for tensor in ir.outputs:
+        if tensor.dtype in FLOATS:
+            base = truth.arrays[tensor.name]
+            with np.errstate(all="ignore"):
+                found[tensor.name] = np.max([np.abs(m.arrays[tensor.name] - base) for m in moved], axis=0) if base.size else base
+    return found
+
+
+def _differ(ir: KernelIR, case: Case, a: Truth, b: Truth) -> Disagreement | None:
+    for tensor in ir.outputs:
+        x, y = a.arrays[tensor.name], b.arrays[tensor.name]
+        mask = a.defined.get(tensor.name, np.ones(x.shape, dtype=bool)) & b.defined.get(tensor.name, np.ones(x.shape, dtype=bool))
+        if tensor.compare is not None and tensor.compare.mode == "set":
+            x, y = np.sort(x.reshape(-1)), np.sort(y.reshape(-1))
+            mask = np.ones(x.shape, dtype=bool)
+        if tensor.dtype in FLOATS:
+            with np.errstate(all="ignore"):
+                finite = np.isfinite(x) & np.isfinite(y)
+                scale = float(np.max(np.abs(x[finite]))) if finite.any() else 0.0
+                near = np.abs(x - y) <= 1e-7 * np.abs(x) + 1e-9 * scale + 1e-300
+                alike = (np.isnan(x) & np.isnan(y)) | (x == y) | (finite & near)
+        else:
+            alike = x == y
+            if tensor.compare is not None and tensor.compare.mode == "index" and tensor.compare.ties == "any":
+                continue
+        wrong = ~alike & mask
+        if wrong.any():
+            index = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
+            one, two = float(x[index]), float(y[index])
+            place = f"{tensor.name}[{', '.join(map(str, index))}]"
+            message = (
+                f"the references disagree at sizes {case.dims}, regime {case.regime}: {place} is {one:.9g} by the vectorised "
+                f"one and {two:.9g} by the loop one ({int(wrong.sum())} of {wrong.size} elements differ)"
+            )
+            return Disagreement(case, tensor.name, index, one, two, message)
+    return None
