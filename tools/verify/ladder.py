@@ -1,0 +1,530 @@
+"""The ladder: cheapest and most telling first, three-valued, stopped by the first failure."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import Kernel
+from cuda_harness.state.results import (
+    REQUIRED,
+    STAGES,
+    CompileEnvironment,
+    CompileOk,
+    CompileRejected,
+    CompileTimedOut,
+    Failure,
+    KernelFacts,
+    StageName,
+    StageResult,
+    Status,
+    Verdict,
+)
+from cuda_harness.state.suite import Case
+from cuda_harness.tools.execute.protocol import Executor, Job, JobFault, JobNotRun, JobOk, Mode, Program
+from cuda_harness.tools.ir.program import PlanFault, expand
+from cuda_harness.tools.synthesize.proof import influence, prove
+from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
+from cuda_harness.tools.synthesize.shapes import work
+from cuda_harness.tools.synthesize.suite import Answer, Suite
+from cuda_harness.tools.toolchain.nvrtc import Compiler
+from cuda_harness.tools.toolchain.source import SourceFacts, inspect
+from cuda_harness.tools.verify.bundle import load_bundle
+from cuda_harness.tools.verify.compare import Expected, Mismatch, compare_outputs
+from cuda_harness.tools.verify.policy import review
+
+OnStage = Callable[[StageResult], None]
+CPU_TARGET_S = 20.0
+"""Wall seconds the target stage may take on the CPU executor before its sizes are reduced."""
+CPU_TARGET_WORK = 400_000_000
+"""Work below which the target is tried at full size without an estimate."""
+
+
+class _End(Exception):  # noqa: N818 - carries the failing stage's result out
+    def __init__(self, status: Status, failure: Failure, detail: str = "") -> None:
+        super().__init__(detail)
+        self.status, self.failure, self.detail = status, failure, detail
+
+
+@dataclass
+class _Climb:
+    """One kernel on its way up."""
+
+    kernel: Kernel
+    ir: KernelIR
+    suite: Suite
+    executor: Executor
+    checker: Executor | None
+    compiler: Compiler
+    target: str
+    seed: int
+    deadline: float
+    stages: list[StageResult] = field(default_factory=list)
+    kernels: tuple[KernelFacts, ...] = ()
+    warnings: list[str] = field(default_factory=list)
+    facts: SourceFacts = field(default_factory=SourceFacts)
+    scaled: dict[str, int] | None = None
+    tolerated: str | None = None
+
+    @property
+    def tunables(self) -> list[int]:
+        return [v for values in self.kernel.plan.tunables.values() for v in values]
+
+
+def comparer(ir: KernelIR, dims: Any, got: Any, answer: Answer, inputs: Any) -> str | None:  # noqa: ANN401 - Compare's shape
+    """Return why `got` is wrong, `None` when it is right; what the suite's proof calls."""
+    found = compare_outputs(ir, dims, got, _expected(answer), inputs=inputs)
+    return found.message if isinstance(found, Mismatch) else None
+
+
+def _expected(answer: Answer) -> Expected:
+    return Expected(answer.arrays, answer.defined, answer.sensitivity)
+
+
+def judge(
+    kernel: Kernel,
+    ir: KernelIR,
+    suite: Suite,
+    *,
+    executor: Executor,
+    compiler: Compiler,
+    target: str,
+    seed: int,
+    max_seconds: float,
+    checker: Executor | None = None,
+    on_stage: OnStage | None = None,
+    hashes: dict[str, str] | None = None,
+) -> Verdict:
+    """Return the verdict on `kernel`.
+
+    Args:
+        kernel: The candidate.
+        ir: What it must compute.
+        suite: Data and truths, proved before (`verify_bundle` and the Synthesizer do that).
+        executor: Runs the stages from `shapes` on, and is named in the verdict.
+        compiler: NVRTC.
+        target: Architecture.
+        seed: For poison and addresses.
+        max_seconds: Wall seconds for the whole ladder; what does not fit is not measured.
+        checker: Runs `tiny` in check mode; `None`: `executor` when it has that mode.
+        on_stage: Called after each stage.
+        hashes: Identities to note in the verdict.
+    """
+    checker = checker or (executor if "check" in executor.modes else None)
+    climb = _Climb(kernel, ir, suite, executor, checker, compiler, target, seed, time.monotonic() + max_seconds)
+    steps: tuple[tuple[StageName, Callable[[_Climb], str]], ...] = (
+        ("parse", _parse), ("policy", _policy), ("compile", _compile), ("launch_config", _launch_config), ("tiny", _tiny),
+        ("shapes", _shapes), ("values", _values), ("target", _target), ("repeat", _repeat),
+    )  # fmt: skip
+    failure = None
+    for name, step in steps:
+        began = time.monotonic()
+        covered: dict[str, Any] = {}
+        try:
+            detail, status = step(climb), "passed"
+            if detail.startswith("not measured: "):
+                detail, status = detail.removeprefix("not measured: "), "not_measured"
+        except _End as end:
+            failure, detail, status = end.failure, end.detail or end.failure.message, end.status
+        result = StageResult(
+            name=name, status=status, seconds=round(time.monotonic() - began, 4), detail=detail[:600], covered=covered,  # type: ignore[arg-type]
+            scaled=climb.scaled if name == "target" else None,
+        )  # fmt: skip
+        climb.stages.append(result)
+        if on_stage is not None:
+            on_stage(result)
+        if failure is not None:
+            break
+    return _verdict(climb, failure, hashes or {})
+
+
+def _verdict(climb: _Climb, failure: Failure | None, hashes: dict[str, str]) -> Verdict:
+    done = {s.name for s in climb.stages}
+    why = "an earlier stage ended the ladder" if failure is not None else "not part of this run"
+    for name in STAGES:
+        if name not in done:
+            detail = why if name != "sanitizer" or failure is not None else "needs a GPU and compute-sanitizer"
+            climb.stages.append(StageResult(name=name, status="not_measured", detail=detail))
+    if failure is not None:
+        outcome = "rejected" if failure.is_candidates else "undecided"
+    else:
+        passed = {s.name for s in climb.stages if s.status == "passed"}
+        outcome = "accepted" if set(REQUIRED) <= passed else "undecided"
+    fixed = {d.name: d.value for d in climb.ir.dims if d.fixed}
+    return Verdict(
+        outcome=outcome, executor=climb.executor.name, target=climb.target,  # type: ignore[arg-type]
+        verified_for=fixed if fixed and len(fixed) == len(climb.ir.dims) else None,
+        stages=tuple(climb.stages), failure=failure, kernels=climb.kernels, warnings=tuple(climb.warnings[:20]), seed=climb.seed,
+        sha256=hashes,
+    )  # fmt: skip
+
+
+def _fail(stage: StageName, class_: str, message: str, evidence: dict[str, Any] | None = None) -> _End:
+    return _End("failed", Failure(stage=stage, class_=class_, message=message[:3_000], evidence=evidence or {}))  # type: ignore[arg-type]
+
+
+def _unmeasured(stage: StageName, class_: str, message: str, evidence: dict[str, Any] | None = None) -> _End:
+    return _End("not_measured", Failure(stage=stage, class_=class_, message=message[:3_000], evidence=evidence or {}))  # type: ignore[arg-type]
+
+
+# ---- stages ----
+def _parse(climb: _Climb) -> str:
+    climb.facts = inspect(climb.kernel.source)
+    if not climb.facts.kernels:
+        errors = climb.facts.syntax_errors
+        raise _fail("parse", "parse", errors[0].text if errors and "__global__" not in climb.kernel.source else 'kernel.cu has no extern "C" __global__ function')  # noqa: E501
+    for dims in (climb.ir.target_dims, *(c.dims for c in climb.suite.cases("tiny", tunables=climb.tunables)[:2])):
+        program = _expand(climb, dims, {})
+        if isinstance(program, PlanFault) and program.stage == "parse":
+            raise _fail("parse", "parse", program.message, program.evidence)
+    return f"{len(climb.facts.kernels)} kernel(s), plan of {len(climb.kernel.plan.steps)} step(s)"
+
+
+def _policy(climb: _Climb) -> str:
+    found = review(climb.facts, climb.kernel.plan)
+    refused = [f for f in found if f.refused]
+    if refused:
+        first = refused[0]
+        where = f"line {first.line}: " if first.line else ""
+        raise _fail("policy", "policy", where + first.message, {"line": first.line} if first.line else {})
+    climb.warnings += [(f"line {f.line}: " if f.line else "") + f.message for f in found]
+    return "no refusals" + (f", {len(found)} hint(s)" if found else "")
+
+
+def _macros(climb: _Climb, dims: dict[str, int]) -> dict[str, int] | PlanFault:
+    program = _expand(climb, dims, {})
+    return program if isinstance(program, PlanFault) else dict(program.macros)
+
+
+def _compile(climb: _Climb) -> str:
+    macros = _macros(climb, climb.ir.target_dims)
+    if isinstance(macros, PlanFault):
+        raise _fail("launch_config", macros.class_, macros.message, macros.evidence)
+    options = climb.kernel.plan.compile
+    if options.fast_math and not climb.ir.numerics.fast_math:
+        raise _fail("policy", "policy", "the plan compiles with fast_math, which the IR's numerics do not allow")
+    done = climb.compiler.compile(
+        climb.kernel.source, arch=climb.target, macros=macros, fast_math=options.fast_math,
+        max_registers=options.max_registers,
+    )  # fmt: skip
+    match done:
+        case CompileOk():
+            climb.kernels = done.kernels
+            climb.warnings += [f"line {w.line}: {w.message}" if w.line else w.message for w in done.warnings[:5]]
+            spilled = [k for k in done.kernels if k.spill_store_bytes]
+            facts = ", ".join(f"{k.name}: {k.registers} registers" for k in done.kernels[:4])
+            return f"cubin for {climb.target}; {facts}" + (f"; {spilled[0].name} spills" if spilled else "")
+        case CompileRejected():
+            errors = [d for d in done.diagnostics if d.severity == "error"]
+            text = "; ".join((f"line {d.line}: " if d.line else "") + d.message for d in errors[:4]) or done.log[:600]
+            evidence = {"diagnostics": [d.model_dump() for d in errors[:8]]}
+            if errors and errors[0].line:
+                evidence["line"] = errors[0].line  # type: ignore[assignment]
+            raise _fail("compile", "compile", text, evidence)
+        case CompileTimedOut():
+            raise _fail("compile", "compile", f"the compiler did not end within {done.seconds:.0f} s: template recursion or enormous unrolling")
+        case CompileEnvironment():
+            raise _unmeasured("compile", "environment", f"{done.message} ({done.remedy})")
+
+
+def _launch_config(climb: _Climb) -> str:
+    sizes = [climb.ir.target_dims, *(c.dims for stage in ("tiny", "shapes") for c in climb.suite.cases(stage, tunables=climb.tunables))]  # type: ignore[arg-type]
+    checked = 0
+    by_name = {k.name: k for k in climb.kernels}
+    limits = climb.executor.device()
+    for dims in sizes:
+        program = _expand(climb, dims, {})
+        if isinstance(program, PlanFault):
+            raise _fail("launch_config", program.class_, f"at sizes {dims}: {program.message}", {**program.evidence, "dims": dims})
+        for op in program.ops:
+            name = getattr(op, "kernel", None)
+            facts = by_name.get(name) if name else None
+            if facts is None:
+                continue
+            threads = op.block[0] * op.block[1] * op.block[2]  # type: ignore[union-attr]
+            if facts.registers and facts.registers * threads > limits.registers_per_block:
+                most = limits.registers_per_block // facts.registers // 32 * 32
+                raise _fail(
+                    "launch_config", "launch_config",
+                    f"{name} needs {facts.registers} x {threads} = {facts.registers * threads} registers > {limits.registers_per_block}; "
+                    f"use a block of at most {most} or __launch_bounds__",
+                    {"dims": dims},
+                )  # fmt: skip
+            shared = (facts.shared_bytes or 0) + op.shared_bytes  # type: ignore[union-attr]
+            if shared > limits.shared_bytes_optin:
+                raise _fail(
+                    "launch_config", "launch_config",
+                    f"{name} uses {facts.shared_bytes} bytes of static and {op.shared_bytes} of dynamic shared memory = {shared}; "  # type: ignore[union-attr]
+                    f"a block may have {limits.shared_bytes_optin}",
+                    {"dims": dims},
+                )  # fmt: skip
+        checked += 1
+    return f"{checked} sets of sizes within the limits"
+
+
+def _tiny(climb: _Climb) -> str:
+    if climb.checker is None:
+        return "not measured: the CPU executor is not available here (no g++)"
+    return _run_cases(climb, "tiny", climb.suite.cases("tiny", tunables=climb.tunables), climb.checker, "check")
+
+
+def _shapes(climb: _Climb) -> str:
+    return _run_cases(climb, "shapes", climb.suite.cases("shapes", tunables=climb.tunables), climb.executor, "plain")
+
+
+def _values(climb: _Climb) -> str:
+    return _run_cases(climb, "values", climb.suite.cases("values", tunables=climb.tunables), climb.executor, "plain")
+
+
+def _target(climb: _Climb) -> str:
+    dims = climb.ir.target_dims
+    note = ""
+    if climb.executor.name == "cpu":
+        budget = max(2.0, min(CPU_TARGET_S, (climb.deadline - time.monotonic()) / 2))
+        dims, note = _bearable(climb, budget)
+    cases = climb.suite.cases("target", target=dims)
+    climb.scaled = {n: v for n, v in dims.items() if v != climb.ir.target_dims[n]} or None
+    return _run_cases(climb, "target", cases, climb.executor, "plain") + note
+
+
+def _bearable(climb: _Climb, budget_s: float) -> tuple[dict[str, int], str]:
+    """Return the largest target sizes that the CPU executor bears within the budget, and a note when they are reduced."""
+    limit = 1 << 62
+    for _ in range(8):
+        dims = climb.suite.scaled_target(limit)
+        cost = work(climb.ir, dims)
+        if cost <= 3_000_000:
+            break
+        program = _expand(climb, dims, {})
+        if isinstance(program, PlanFault):
+            return dims, ""
+        case = climb.suite.cases("target", target=dims)[0]
+        bytes_needed = sum(b.count * 8 for b in program.buffers)
+        if bytes_needed > 6 << 30:
+            limit = cost // 4
+            continue
+        if cost > CPU_TARGET_WORK * 40:
+            limit = CPU_TARGET_WORK * 20
+            continue
+        job = _job(climb, program, (climb.suite.inputs(case),), "plain", deadline_s=budget_s)
+        expected = climb.executor.estimate_s(job)
+        if expected is None:
+            expected = cost / 5e7
+        if expected <= budget_s:
+            break
+        limit = max(int(cost * budget_s / expected * 0.8), 1_000_000)
+        if limit >= cost:
+            break
+    return dims, "" if dims == climb.ir.target_dims else "; reduced to what this CPU bears"
+
+
+def _repeat(climb: _Climb) -> str:
+    drawn = climb.suite.cases("repeat", tunables=climb.tunables)
+    # One set of scalars, so that all calls run in one process at the same addresses.
+    cases = tuple(c.model_copy(update={"scalars": drawn[0].scalars}) for c in drawn)
+    detail = _run_cases(climb, "repeat", cases, climb.executor, "plain", poison=1)
+    _run_cases(climb, "repeat", tuple(reversed(cases)), climb.executor, "plain", poison=2)
+    return f"{detail}; new process, poison and order"
+
+
+# ---- running cases ----
+def _expand(climb: _Climb, dims: dict[str, int], scalars: dict[str, Any]) -> Program | PlanFault:
+    return expand(
+        climb.ir, climb.kernel.plan, dims=dims, scalars=scalars, tunables=None, kernels=climb.facts.kernels,
+        device=climb.executor.device(),
+    )  # fmt: skip
+
+
+def _job(climb: _Climb, program: Program, calls: tuple[Any, ...], mode: Mode, *, deadline_s: float, poison: int = 0) -> Job:
+    options = climb.kernel.plan.compile
+    return Job(
+        source=climb.kernel.source, program=program, calls=calls, mode=mode, poison=(climb.seed + poison * 7_777) & 0x7FFFFFFF,
+        fast_math=options.fast_math, max_registers=options.max_registers, arch=climb.target, deadline_s=deadline_s,
+    )  # fmt: skip
+
+
+def _batches(cases: Sequence[Case]) -> list[list[Case]]:
+    """Group neighbours with equal sizes and scalars: they run as several calls in one process."""
+    groups: list[list[Case]] = []
+    for case in cases:
+        if groups and groups[-1][0].dims == case.dims and groups[-1][0].scalars == case.scalars and len(groups[-1]) < 8:
+            groups[-1].append(case)
+        else:
+            groups.append([case])
+    return groups
+
+
+def _run_cases(
+    climb: _Climb, stage: StageName, cases: Sequence[Case], executor: Executor, mode: Mode, *, poison: int = 0
+) -> str:
+    if stage == "values":
+        cases = sorted(cases, key=lambda c: str(c.dims))
+    try:
+        answers = climb.suite.answers(cases)
+    except ConfigError as exc:
+        raise _unmeasured(stage, "oracle", exc.message) from exc
+    if isinstance(answers, ReferenceFault):
+        raise _unmeasured(stage, "oracle", answers.message, {"kind": answers.kind})
+    run = 0
+    for group in _batches([c for c in cases if c.id in answers]):
+        left = climb.deadline - time.monotonic()
+        if left <= 0:
+            raise _unmeasured(stage, "resources", f"the time for judging is over after {run} of {len(cases)} cases")
+        _run_group(climb, stage, group, answers, executor, mode, poison=poison, left=left)
+        run += len(group)
+    if not run:
+        raise _unmeasured(stage, "weak_suite", "no case of this stage has a truth that the output's dtype can hold")
+    sizes = {tuple(c.dims.values()) for c in cases}
+    regimes = {c.regime for c in cases}
+    return f"{run} case(s), {len(sizes)} set(s) of sizes, {len(regimes)} regime(s)" + (" in check mode" if mode == "check" else "")
+
+
+def _run_group(
+    climb: _Climb, stage: StageName, group: Sequence[Case], answers: dict[str, Answer], executor: Executor, mode: Mode, *,
+    poison: int, left: float,
+) -> None:  # fmt: skip
+    first = group[0]
+    program = _expand(climb, first.dims, first.scalars)
+    if isinstance(program, PlanFault):
+        raise _fail(stage, program.class_, f"at sizes {first.dims}: {program.message}", program.evidence)
+    calls = tuple(climb.suite.inputs(c) for c in group)
+    deadline_s = min(left, 60.0 if stage == "target" else 20.0)
+    done = executor.run(_job(climb, program, calls, mode, deadline_s=deadline_s, poison=poison))
+    where = {"dims": first.dims, "regime": first.regime}
+    if isinstance(done, JobFault):
+        if done.fault == "timeout" and left < 20.0:
+            raise _unmeasured(stage, "resources", f"the time for judging is over: {done.message}", where)
+        raise _fail(stage, done.fault, f"{done.message} [sizes {first.dims}]", {**done.evidence, **where})
+    if isinstance(done, JobNotRun):
+        if mode == "check" and done.reason == "unsupported" and executor is not climb.executor:
+            return
+        raise _unmeasured(stage, done.reason, done.message, {**done.evidence, **where})
+    _compare_calls(climb, stage, group, answers, calls, done)
+
+
+def _compare_calls(
+    climb: _Climb, stage: StageName, group: Sequence[Case], answers: dict[str, Answer], calls: tuple[Any, ...], done: JobOk
+) -> None:
+    for text in done.warnings:
+        if text not in climb.warnings:
+            climb.warnings.append(text)
+    for number, (case, call, inputs) in enumerate(zip(group, done.calls, calls, strict=True)):
+        answer = answers[case.id]
+        where = {"dims": case.dims, "regime": case.regime, "call": number + 1}
+        for name, missing in call.unwritten.items():
+            if missing and _really_unwritten(climb.ir, case, name, call.unwritten_at.get(name), answer):
+                total = call.arrays[name].nbytes
+                raise _fail(stage, "unwritten_output", f"{missing} of {total} bytes of {name!r} are never written [sizes {case.dims}]", {**where, "output": name})
+        found = compare_outputs(climb.ir, case.dims, call.arrays, _expected(answer), inputs=inputs)
+        if isinstance(found, Mismatch):
+            later = number > 0 or stage == "repeat"
+            hint = "; it was right before, so state from an earlier call or run leaks in" if later and stage == "repeat" else ""
+            raise _fail(stage, found.class_, f"{found.message}{hint} [sizes {case.dims}, regime {case.regime}]", {**found.evidence, **where})
+
+
+def _really_unwritten(ir: KernelIR, case: Case, name: str, mask: Any, answer: Answer) -> bool:  # noqa: ANN401 - a mask or None
+    """Return whether bytes that look unwritten belong to elements that the request defines."""
+    defined = answer.defined.get(name)
+    if defined is None:
+        return True
+    if mask is None or mask.size != defined.size:
+        return not defined.all()
+    _ = ir, case
+    return bool((mask.reshape(-1) & defined.reshape(-1)).any())
+
+
+# ---- bundles ----
+def verify_bundle(
+    folder: Path,
+    *,
+    executor: Executor,
+    compiler: Compiler,
+    target: str,
+    seed: int | None,
+    max_seconds: float,
+    references: ReferenceRunner | None = None,
+    checker: Executor | None = None,
+    on_stage: OnStage | None = None,
+) -> Verdict:
+    """Return the verdict on a bundle; its reference is authoritative, but the suite is proved before it judges.
+
+    Raises:
+        ConfigError: If the bundle is unusable as files; the user acts.
+        ToolchainError: If this machine cannot judge.
+    """
+    import secrets
+
+    bundle = load_bundle(folder)
+    seed = seed if seed is not None else secrets.randbits(48)
+    runner = references or ReferenceRunner(unsafe=bool(getattr(executor, "_unsafe", False)))
+    try:
+        kernel = bundle.kernel
+        if kernel is None:
+            failure = Failure(stage="parse", class_="parse", message=str(bundle.plan)[:3_000])
+            return _only(failure, "failed", executor, target, seed, bundle.hashes, on_stage)
+        suite = Suite(bundle.ir, bundle.reference, runner=runner, seed=seed, specs=bundle.specs)
+        tunables = [v for values in kernel.plan.tunables.values() for v in values]
+        doubt = doubt_suite(suite, tunables)
+        if doubt is not None:
+            early = _static_failure(kernel, bundle.ir, suite, executor, compiler, target, seed)
+            return early or _only(doubt, "not_measured", executor, target, seed, bundle.hashes, on_stage)
+        return judge(
+            kernel, bundle.ir, suite, executor=executor, compiler=compiler, target=target, seed=seed,
+            max_seconds=max_seconds, checker=checker, on_stage=on_stage, hashes=bundle.hashes,
+        )  # fmt: skip
+    finally:
+        if references is None:
+            runner.close()
+
+
+def doubt_suite(suite: Suite, tunables: Sequence[int]) -> Failure | None:
+    """Return why the suite may not judge (`oracle` or `weak_suite`), `None` when it proved itself."""
+    try:
+        cases = suite.cases("tiny", tunables=tunables)
+        moved = influence(suite, cases)
+        if moved is not None:
+            return Failure(stage="shapes", class_="oracle", message=moved)
+        proof = prove(suite, comparer, tunables=tunables)
+    except ConfigError as exc:
+        return Failure(stage="shapes", class_="oracle", message=exc.message)
+    if isinstance(proof, ReferenceFault):
+        return Failure(stage="shapes", class_="oracle", message=proof.message, evidence={"kind": proof.kind})
+    if not proof.passed:
+        missed = [p.name for p in proof.plants if not p.rejected]
+        unfair = [n for n, ok in proof.honest.items() if not ok]
+        text = f"the suite does not reject: {', '.join(missed)}" if missed else f"the suite rejects what is right: {', '.join(unfair) or 'all'}"
+        return Failure(stage="shapes", class_="weak_suite", message=text, evidence={"missed": missed, "unfair": unfair})
+    return None
+
+
+def _static_failure(
+    kernel: Kernel, ir: KernelIR, suite: Suite, executor: Executor, compiler: Compiler, target: str, seed: int
+) -> Verdict | None:
+    """Return the verdict when the candidate fails before any data is needed: no suite is to blame for that."""
+    climb = _Climb(kernel, ir, suite, executor, None, compiler, target, seed, time.monotonic() + 120)
+    for name, step in (("parse", _parse), ("policy", _policy), ("compile", _compile)):
+        began = time.monotonic()
+        try:
+            detail = step(climb)
+        except _End as end:
+            climb.stages.append(StageResult(name=name, status=end.status, seconds=time.monotonic() - began, detail=end.failure.message[:600]))  # type: ignore[arg-type]
+            return _verdict(climb, end.failure, {}) if end.failure.is_candidates else None
+        climb.stages.append(StageResult(name=name, status="passed", seconds=time.monotonic() - began, detail=detail[:600]))  # type: ignore[arg-type]
+    return None
+
+
+def _only(
+    failure: Failure, status: Status, executor: Executor, target: str, seed: int, hashes: dict[str, str], on_stage: OnStage | None
+) -> Verdict:
+    stages = [
+        StageResult(name=n, status=status if n == failure.stage else "not_measured", detail=failure.message[:600] if n == failure.stage else "the suite or the plan ended the ladder")
+        for n in STAGES
+    ]  # fmt: skip
+    if on_stage is not None:
+        for stage in stages:
+            on_stage(stage)
+    outcome = "rejected" if failure.is_candidates else "undecided"
+    return Verdict(outcome=outcome, executor=executor.name, target=target, stages=tuple(stages), failure=failure, seed=seed, sha256=hashes)  # type: ignore[arg-type]
