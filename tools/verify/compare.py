@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cuda_harness.state.ir import Compare, KernelIR, Tensor
 from cuda_harness.state.names import FLOATS
 from cuda_harness.tools.execute.dtypes import np_dtype
-from cuda_harness.tools.verify.tolerance import UNIT_ROUNDOFF, tolerance
+from cuda_harness.tools.verify.tolerance import UNIT_ROUNDOFF, exponent_argument, tolerance
 
 Array = NDArray[Any]
 
@@ -78,7 +78,8 @@ def _one(
         case "packed_u8":
             return _packed(tensor, rule, actual, truth, mask)
         case "close" if tensor.dtype in FLOATS:
-            return _close(ir, tensor, dims, actual, truth, mask, expected.sensitivity.get(tensor.name))
+            sense = expected.sensitivity.get(tensor.name)
+            return _close(ir, tensor, dims, actual, truth, mask, sense, exponent_argument(ir, inputs))
         case _:
             return _exact(tensor, actual, truth, mask)
 
@@ -95,7 +96,7 @@ def _exact(tensor: Tensor, actual: Array, truth: Array, mask: Array | None) -> f
 
 def _close(
     ir: KernelIR, tensor: Tensor, dims: Mapping[str, int], actual: Array, truth: Array, mask: Array | None,
-    sensitivity: Array | None,
+    sensitivity: Array | None, argument: float = 0.0,
 ) -> float | Mismatch:  # fmt: skip
     value = actual.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -107,7 +108,7 @@ def _close(
         stray &= mask
     if stray.any():
         return _failed(tensor, actual, truth, stray, "nonfinite")
-    allowed = tolerance(ir, tensor, dims, truth, sensitivity)
+    allowed = tolerance(ir, tensor, dims, truth, sensitivity, argument)
     with np.errstate(all="ignore"):
         error = np.abs(np.where(finite, value, 0.0) - np.where(finite, truth, 0.0))
         wrong = ~(error <= allowed.element) & finite

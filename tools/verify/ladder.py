@@ -484,7 +484,7 @@ def doubt_suite(suite: Suite, tunables: Sequence[int]) -> Failure | None:
     """Return why the suite may not judge (`oracle` or `weak_suite`), `None` when it proved itself."""
     try:
         cases = suite.cases("tiny", tunables=tunables)
-        moved = influence(suite, cases)
+        moved = influence(suite, cases) and influence(suite, suite.cases("shapes", tunables=tunables)[-6:])
         if moved is not None:
             return Failure(stage="shapes", class_="oracle", message=moved)
         proof = prove(suite, comparer, tunables=tunables)

@@ -37,7 +37,11 @@ _GROWTH = 6.0
 _CONDITION = 16.0
 """Roundings that enter like perturbed inputs, in units of one."""
 _SHARE = 2e-3
-"""Most of the output's RMS that the condition of other elements may lend to one element."""
+"""Most, relative to an element and the output's RMS, that the condition of other elements lends to one element.
+
+An output that is saturated (a softmax near one) hardly moves when inputs do, yet an honest kernel that contracts
+its product into the exponent carries that rounding; regimes with a mild condition keep this share near zero.
+"""
 
 
 @dataclass(frozen=True)
@@ -61,8 +65,29 @@ def accumulation_unit(ir: KernelIR, tensor: Tensor) -> float:
     return UNIT_ROUNDOFF["float64"] if floats == {"float64"} else UNIT_ROUNDOFF["float32"]
 
 
+def exponent_argument(ir: KernelIR, inputs: Mapping[str, Array]) -> float:
+    """Return a bound on arguments of exponentials, 0 where the IR speaks of none.
+
+    An argument A carries an absolute rounding of A * u, which exp turns into a relative error of A * u (Higham, ch. 1);
+    a kernel that contracts `scale * x - max` into one FMA has it even where the output is saturated.
+    """
+    words = " ".join((ir.name, ir.summary, *(f"{s.op} {s.formula}" for s in ir.steps))).lower()
+    if not any(w in words for w in ("exp", "softmax", "sigmoid", "tanh", "softplus", "logistic", "pow")):
+        return 0.0
+    largest = 0.0
+    for tensor in ir.inputs:
+        if tensor.dtype in UNIT_ROUNDOFF and tensor.name in inputs and inputs[tensor.name].size:
+            value = np.abs(inputs[tensor.name].astype(np.float64))
+            live = value[np.isfinite(value)]
+            largest = max(largest, float(live.max()) if live.size else 0.0)
+    factor = 1.0
+    for scalar in ir.scalars:
+        factor = max(factor, *(abs(float(v)) for v in (scalar.value, scalar.low or 0, scalar.high or 0)))
+    return min(largest * factor, 1e4)
+
+
 def tolerance(
-    ir: KernelIR, tensor: Tensor, dims: Mapping[str, int], expected: Array, sensitivity: Array | None
+    ir: KernelIR, tensor: Tensor, dims: Mapping[str, int], expected: Array, sensitivity: Array | None, argument: float = 0.0
 ) -> Tolerance:
     """Return the bounds for `tensor`.
 
@@ -72,6 +97,7 @@ def tolerance(
         dims: Sizes, for the reduction length.
         expected: The truth in float64, shaped.
         sensitivity: |reference(perturbed by one unit roundoff) - reference|, same shape; `None` where not measured.
+        argument: Bound on arguments of exponentials in this case.
     """
     rule = tensor.compare
     magnitude = np.abs(np.where(np.isfinite(expected), expected, 0.0))
@@ -82,15 +108,20 @@ def tolerance(
         element = (rule.rtol or 0.0) * magnitude + (rule.atol or 0.0) + rounding
         return Tolerance(element, float("inf"), unit)
     length = _reduction_length(rule.reduction_length if rule else None, dims)
-    growth = (_CHAIN + _GROWTH * np.sqrt(length)) * unit
+    # TF32 and half products round their inputs a few times; the sums behind them are float32.
+    single = UNIT_ROUNDOFF["float32"]
+    sums = unit if ir.numerics.precision == "allow_half" else min(unit, single)
+    growth = (_CHAIN + _GROWTH * np.sqrt(length)) * sums + 4 * max(unit - sums, 0.0) + 2 * argument * min(unit, single)
     element = rounding + growth * magnitude + SMALLEST["float32" if tensor.dtype != "float64" else "float64"]
     rms = float(np.sqrt(np.mean(np.square(magnitude)))) if magnitude.size else 0.0
     condition = 0.0
     if sensitivity is not None and sensitivity.size:
-        sense = np.where(np.isfinite(sensitivity), sensitivity, 0.0) * (unit / UNIT_ROUNDOFF["float32"])
-        reach = _CONDITION + _GROWTH * np.sqrt(length) * 0.5
+        sense = np.where(np.isfinite(sensitivity), sensitivity, 0.0) * (unit / single)
+        reach = (_CONDITION + _GROWTH * np.sqrt(length) * 0.5) * (1.0 if unit <= single else max(0.25, min(1.0, 4 * sums / unit)))
         typical = float(np.sqrt(np.mean(np.square(sense))))
-        lent = min(reach * typical, _SHARE * max(rms, 1e-300)) if unit <= 1e-7 else reach * typical
+        worst = float(np.max(sense))
+        share = _SHARE * max(1.0, unit / UNIT_ROUNDOFF["float32"] / 64)
+        lent = np.minimum(reach * worst, share * (magnitude + rms))
         element = element + reach * sense + lent
         condition = reach * typical
     norm = 1.05 * out_unit + 2 * growth + (3 * condition / rms if rms > 0 else 0.0)

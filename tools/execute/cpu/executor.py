@@ -15,7 +15,7 @@ import numpy as np
 from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
-from cuda_harness.tools.execute.cpu.rewrite import Unsupported, rewrite
+from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, rewrite
 from cuda_harness.tools.execute.cpu.symbols import foreign_symbols
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import (
@@ -38,7 +38,7 @@ from cuda_harness.tools.execute.protocol import (
 )
 from cuda_harness.tools.execute.protocol import Mode as JobMode
 from cuda_harness.tools.process import Finished, run
-from cuda_harness.tools.toolchain.source import inspect, resolve_includes
+from cuda_harness.tools.toolchain.source import SourceFacts, inspect, resolve_includes
 
 COMPILE_S = 60.0
 _SYSTEM_READABLE = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
@@ -115,7 +115,7 @@ class CpuExecutor:
         rewritten = rewrite(resolved.source, facts)
         if isinstance(rewritten, Unsupported):
             return JobNotRun("unsupported", f"line {rewritten.line}: {rewritten.message}", "", {"line": rewritten.line})
-        text = _translation_unit(rewritten.text, rewritten.kernels, macros, facts)
+        text = _translation_unit(rewritten, macros, facts)
         library = kernel_library(self._cache, text, mode, fast_math=fast_math, timeout_s=COMPILE_S)
         if isinstance(library, Finished):
             return _compile_failed(library)
@@ -217,14 +217,15 @@ class CpuExecutor:
         """Nothing is kept running between jobs."""
 
 
-def _translation_unit(text: str, kernels: tuple[str, ...], macros: dict[str, int], facts: Any) -> str:  # noqa: ANN401
+def _translation_unit(rewritten: Rewritten, macros: dict[str, int], facts: SourceFacts) -> str:
     lines = ['#include "sim.h"']
     lines += [f"#define {name} {_literal(value)}" for name, value in sorted(macros.items())]
-    lines += ['#line 1 "kernel.cu"', text, '#line 1 "cuda_harness_entries"']
+    lines += ['#line 1 "kernel.cu"', rewritten.text, '#line 1 "cuda_harness_entries"']
     lines.append('extern "C" {')
-    table = ", ".join(f"SIM_KERNEL({k})" for k in kernels)
+    named = {k: rewritten.renamed.get(k, k) for k in rewritten.kernels}
+    table = ", ".join(f'SIM_KERNEL_AS("{k}", {name})' for k, name in named.items())
     lines.append(f'__attribute__((visibility("default"))) extern const sim_kernel sim_kernels[] = {{{table}}};')
-    lines.append(f'__attribute__((visibility("default"))) extern const unsigned sim_kernel_count = {len(kernels)};')
+    lines.append(f'__attribute__((visibility("default"))) extern const unsigned sim_kernel_count = {len(named)};')
     for symbol in facts.globals:
         if symbol.is_extern_c and symbol.space in {"constant", "device"}:
             lines.append(

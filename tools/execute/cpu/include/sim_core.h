@@ -282,4 +282,4 @@ template <class... P, void (*f)(P...)> struct sim_entry<void (*)(P...), f> {
   }
   SIM_UNWATCHED static void call(void **a) { unpack(a, std::index_sequence_for<P...>{}); }
 };
-#define SIM_KERNEL(k) {#k, sim_entry<decltype(&k), &k>::call, sim_entry<decltype(&k), &k>::count, sim_entry<decltype(&k), &k>::sizes}
+#define SIM_KERNEL_AS(n, k) {n, sim_entry<decltype(&k), &k>::call, sim_entry<decltype(&k), &k>::count, sim_entry<decltype(&k), &k>::sizes}
