@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cuda_harness.tools.execute.cpu.ptx import translate, unknown_instruction
 from cuda_harness.tools.toolchain.source import SourceFacts
 
 AsmTable = Callable[[str], str | None]
@@ -35,7 +36,10 @@ CLASHING = frozenset({
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The text for g++; `renamed` maps a file-scope name of the kernel's to the one it has in the text."""
+    """The text for g++; `renamed` maps a file-scope name of the kernel's to the one it has in the text.
+
+    Every entry is renamed: device code may call one `select` or `step`, which the C library declares too.
+    """
 
     text: str
     kernels: tuple[str, ...]
@@ -76,22 +80,13 @@ def rewrite(source: str, facts: SourceFacts, *, asm: AsmTable | None = None) -> 
         facts: Its parsed facts; the kernels' names come from here.
         asm: Table of inline PTX idioms; `None`: the built-in one.
     """
+    kernels = tuple(dict.fromkeys(k.name for k in facts.kernels if k.is_extern_c and not k.is_template))
     try:
-        walk = _Walk(source, asm or _built_in_asm())
+        walk = _Walk(source, asm or translate, kernels)
         text = walk.result()
     except _Refused as refused:
         return refused.unsupported
-    kernels = tuple(k.name for k in facts.kernels if k.is_extern_c and not k.is_template)
     return Rewritten(text, kernels, walk.renamed)
-
-
-def _built_in_asm() -> AsmTable:
-    try:
-        from cuda_harness.tools.execute.cpu.ptx import translate  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        return lambda _statement: None
-    table: AsmTable = translate
-    return table
 
 
 @dataclass
@@ -103,8 +98,8 @@ class _Scope:
 class _Walk:
     """One pass over the tokens that gathers edits (start, end, new text)."""
 
-    def __init__(self, source: str, asm: AsmTable) -> None:
-        self.source, self.asm = source, asm
+    def __init__(self, source: str, asm: AsmTable, kernels: tuple[str, ...]) -> None:
+        self.source, self.asm, self.kernels = source, asm, kernels
         self.hidden = blanked(source)
         found = list(_TOKEN.finditer(self.hidden))
         self.tokens = [m.group() for m in found]
@@ -223,7 +218,7 @@ class _Walk:
             self._force_inline(at)
         elif word == "<" and self.tokens[at : at + 3] == ["<", "<", "<"]:
             line = self._line(at)
-            raise _Refused(line, f"a kernel launched from a kernel cannot run on the CPU executor")
+            raise _Refused(line, "a kernel launched from a kernel cannot run on the CPU executor")
         return at + 1
 
     def _enter(self, at: int) -> None:
@@ -299,10 +294,7 @@ class _Walk:
         translated = self.asm(statement)
         if translated is None:
             line = self._line(at)
-            text = re.search(r'"\s*((?:\\.|[^"\\])*)', statement)
-            shown = (
-                (text.group(1) if text else statement).replace("\\n", " ").replace("\\t", " ").strip()[:80]
-            )
+            shown = (unknown_instruction(statement) or " ".join(statement.split()))[:80]
             raise _Refused(line, f"inline PTX `{shown}` is not known to the CPU executor; it runs on a GPU")
         self.edits.append((start, end, translated.replace("\n", " ") + self._newlines(start, end)))
         return closing + 1
@@ -352,7 +344,7 @@ class _Walk:
         elif not outer:
             raise _Refused(
                 line,
-                f"a __shared__ variable outside every function cannot run on the CPU executor; declare it in the kernel",
+                "a __shared__ variable outside every function cannot run on the CPU executor; declare it in the kernel",
             )
         else:
             new = self._static(first, last)
@@ -464,8 +456,7 @@ class _Walk:
     # ---- names of the C library ----
     def _rename_clashing(self) -> None:
         """Give file-scope names of the kernel's that the C library declares too a name of their own."""
-        if not CLASHING & set(self.tokens):
-            return
+        self.renamed = {name: f"{name}_kernel" for name in self.kernels}
         depth = 0
         spaces = self._space_braces()
         for index, word in enumerate(self.tokens):
@@ -476,6 +467,7 @@ class _Walk:
             elif (
                 depth == 0
                 and word in CLASHING
+                and word not in self.renamed
                 and self.tokens[index + 1 : index + 2]
                 and self.tokens[index + 1] in "([=;{"
             ):

@@ -18,6 +18,8 @@ namespace {
 constexpr uintptr_t kArena = 0x200000000000ull;
 constexpr uintptr_t kArenaBytes = 16ull << 30;
 constexpr uintptr_t kRedzone = 4096;
+constexpr uintptr_t kStacks = 0x300000000000ull;
+constexpr uintptr_t kStacksBytes = 8ull << 30;
 
 // w: time:36 | thread:14 | read_only:1 | atomic:1 | valid:4 | init:4 | mask:4 of the last write
 // r: time:36 | thread:14 | volatile write:1 | atomic reads:1 | spread:3 | mask:4 of the reads since
@@ -479,8 +481,7 @@ inline __attribute__((always_inline)) void span(Cell *cells, uintptr_t base, uin
 
 template <unsigned how> __attribute__((noinline)) void outside(uintptr_t a, unsigned n, const void *pc, int line) {
   if (a - (uintptr_t)&sim_here < sizeof(sim_here)) return;
-  const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-  if (a - (frame - 65536) < 65536 + (512u << 10)) return;  // a local of this thread
+  if (a - kStacks < kStacksBytes) return;  // a local variable (fragments of a warp are read by all its lanes)
   if (a >= g_library_low && a < g_library_high) {
     span<how, true>(g_library_cells, g_library_low & ~3ull, a, n, pc, line);
     return;
@@ -596,6 +597,13 @@ char *check_allocate(size_t bytes) {
   if (at + bytes + 2 * kRedzone > kArena + kArenaBytes) report_not_run("resources", "check mode holds at most 16 GiB of device memory");
   g_next = (at + bytes + 255) / 256 * 256;
   return (char *)at;
+}
+
+void *check_stack(size_t bytes) {
+  static uintptr_t next = kStacks;
+  const uintptr_t at = next;
+  next += (bytes + 4095) / 4096 * 4096;
+  return (void *)at;
 }
 
 void check_add_range(char *address, size_t bytes, bool initialised) {

@@ -51,7 +51,7 @@ namespace {
 
 constexpr size_t kStackBytes = 256u << 10;
 
-enum State : unsigned char { kUnstarted, kReady, kAtBarrier, kAtWarp, kAtGrid, kAtNamed, kDone };
+enum State : unsigned char { kUnstarted, kReady, kAtBarrier, kAtWarp, kAtGrid, kAtNamed, kAtActive, kDone };
 
 struct Fiber {
   void *sp = nullptr;
@@ -78,6 +78,8 @@ struct Thread {
 
 struct Warp {
   unsigned exists, done, waiting;
+  unsigned at_active;  // lanes that ask who is with them
+  unsigned yields;     // of other lanes since
 };
 
 struct BlockState {
@@ -134,7 +136,12 @@ void worker_main();
 
 Fiber *make_fiber(Worker &w) {
   Fiber *f = new Fiber;
-  void *memory = mmap(nullptr, kStackBytes + 8192, PROT_READ | PROT_WRITE,
+#ifdef SIM_CHECK
+  void *place = check_stack(kStackBytes + 8192);
+#else
+  void *place = nullptr;
+#endif
+  void *memory = mmap(place, kStackBytes + 8192, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) report_not_run("resources", "no memory for the stack of a thread");
   mprotect(memory, 4096, PROT_NONE);
@@ -214,8 +221,33 @@ bool start_or_resume() {
   return false;
 }
 
+// Lanes that ask who is with them are answered once no other lane of the warp can still come: as on a GPU that
+// lets a branch converge. Those at one line form one group.
+void settle_active(BlockState &b, unsigned warp, bool forced) {
+  Warp &w = b.warp[warp];
+  Thread *base = &b.thread[warp * 32];
+  for (unsigned m = w.exists & ~w.done & ~w.at_active; m && !forced; m &= m - 1) {
+    const State s = base[__builtin_ctz(m)].state;
+    if (s != kAtBarrier && s != kAtWarp && s != kAtGrid && s != kAtNamed) return;
+  }
+  while (w.at_active) {
+    unsigned group = 0;
+    const int line = base[__builtin_ctz(w.at_active)].line;
+    for (unsigned m = w.at_active; m; m &= m - 1)
+      if (base[__builtin_ctz(m)].line == line) group |= m & -m;
+    w.at_active &= ~group;
+    for (unsigned m = group; m; m &= m - 1) {
+      Thread &t = base[__builtin_ctz(m)];
+      t.value = group;
+      make_ready(&t);
+    }
+  }
+  w.yields = 0;
+}
+
 // Give the processor away until somebody makes this thread ready again.
 void suspend(Thread *t) {
+  if (t->block->warp[t->linear >> 5].at_active) settle_active(*t->block, t->linear >> 5, false);
   t->fiber = t_worker->current;
   if (!start_or_resume()) deadlock();
   enter(t);
@@ -366,6 +398,7 @@ void finish(Thread *t) {
   const unsigned warp = t->linear >> 5, lane = t->linear & 31u;
   Warp &v = b.warp[warp];
   v.done |= 1u << lane;
+  if (v.at_active) settle_active(b, warp, false);
   while (v.waiting) {
     bool any = false;
     for (unsigned m = v.waiting; m; m &= m - 1) {
@@ -404,7 +437,7 @@ void start_block(BlockState &b, size_t number) {
       b.warp[k].exists = lanes == 32 ? ~0u : (1u << lanes) - 1;
     }
   }
-  for (Warp &v : b.warp) v.done = v.waiting = 0;
+  for (Warp &v : b.warp) v.done = v.waiting = v.at_active = v.yields = 0;
   const unsigned reserved = g_shared_reserved.load(std::memory_order_relaxed);
   if (reserved) memset(b.shared, kGarbage, reserved);
   if (g_launch->shared) memset(b.dynamic, kGarbage, g_launch->shared);
@@ -671,16 +704,12 @@ void sim_warp_gather(unsigned mask, uint64_t value, uint64_t *table, int line) {
 
 unsigned sim_active_mask(int line) {
   Thread *t = t_worker->running;
-  const Warp &w = t->block->warp[t->linear >> 5];
+  Warp &w = t->block->warp[t->linear >> 5];
   t->line = line;
-  // Lanes that could be here: those that exist, have not ended and do not wait elsewhere.
-  unsigned elsewhere = 0;
-  for (unsigned l = 0; l < 32; ++l) {
-    if (!(w.exists >> l & 1)) continue;
-    const Thread &o = t->block->thread[(t->linear & ~31u) + l];
-    if (o.state == kAtBarrier || o.state == kAtGrid || o.state == kAtWarp) elsewhere |= 1u << l;
-  }
-  return (w.exists & ~w.done & ~elsewhere) | 1u << (t->linear & 31u);
+  t->state = kAtActive;
+  w.at_active |= 1u << (t->linear & 31u);
+  suspend(t);
+  return (unsigned)t->value;
 }
 
 void sim_grid_barrier(int line) {
@@ -725,7 +754,9 @@ void sim_yield(void) {
     w.switches = w.switches + 1;
     return;
   }
+  Warp &v = t->block->warp[t->linear >> 5];
   make_ready(t);
+  if (v.at_active && ++v.yields > 64) settle_active(*t->block, t->linear >> 5, true);
   suspend(t);
 }
 

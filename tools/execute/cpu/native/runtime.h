@@ -61,4 +61,6 @@ void check_thread_end();
 void check_add_range(char *address, size_t bytes, bool initialised);
 bool check_written(const char *address, size_t bytes);
 char *check_allocate(size_t bytes);
+// Where the next stack goes: stacks lie together, so that a thread's locals are told from device memory at once.
+void *check_stack(size_t bytes);
 #endif
