@@ -179,6 +179,24 @@ class Services:
         return made
 
     @property
+    def check_executor(self) -> "Executor | None":
+        """The executor with a check mode; `None` where this machine has none (a GPU machine without g++)."""
+
+        def make() -> "Executor | None":
+            from cuda_harness.state.errors import ExecutorUnavailable
+            from cuda_harness.tools.execute.registry import executor
+
+            if "check" in self.executor.modes:
+                return self.executor
+            try:
+                return executor("cpu", settings=self.settings)
+            except ExecutorUnavailable:
+                return None
+
+        made: Executor | None = self._once("check_executor", make)
+        return made
+
+    @property
     def references(self) -> "ReferenceRunner":
         """Runs references in contained children."""
 

@@ -210,8 +210,8 @@ def pick_json(reply: Reply, keys: Iterable[str]) -> dict[str, Any]:
     if usable:
         return max(enumerate(usable), key=lambda pair: (len(wanted & set(pair[1])), pair[0]))[1]
     for found in objects:
-        if set(found) == {"refused"}:
-            msg = f"the model declined: {str(found['refused'])[:1_000]}"
+        if "refused" in found:
+            msg = f"the model declined: {str(found['refused'])[:4_000]}"
             raise ModelRefused(msg, remedy="make the request clearer, or choose another model with --model")
     if fault is not None:
         raise fault

@@ -30,6 +30,8 @@ class InputSpec(Model):
     axis: int = -1
     of: Identifier | None = None
     """csr_offsets: the tensor whose length is the number of entries."""
+    nnz: Bound | None = None
+    """csr_offsets: the number of entries, where no tensor says it."""
     margin: float | None = None
 
 

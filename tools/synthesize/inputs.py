@@ -181,7 +181,7 @@ def _offsets(spec: InputSpec, size: int, case: Case, rng: np.random.Generator, i
     if spec.of is not None:
         entries = int(np.prod(ir.tensor(spec.of).dims(case.dims), dtype=np.int64))
     else:
-        entries = int(_bound(spec.high, 0, case.dims))
+        entries = int(_bound(spec.nnz if spec.nnz is not None else spec.high, 0, case.dims))
     if size < 1:
         msg = "csr_offsets needs at least one element"
         raise ValueError(msg)

@@ -1,0 +1,47 @@
+"""The Verifier: compiles and validates the newest kernel; tools only, no model."""
+
+from langgraph.runtime import Runtime
+
+from cuda_harness.agents.context import RunContext
+from cuda_harness.state.errors import StateError
+from cuda_harness.state.harness import StateUpdate, VerifierView, node
+from cuda_harness.state.lineage import latest
+from cuda_harness.state.results import StageResult
+from cuda_harness.state.suite import Inputs
+
+
+@node
+def judge_kernel(state: VerifierView, runtime: Runtime[RunContext]) -> StateUpdate:
+    """Return the newest attempt with its verdict."""
+    from cuda_harness.tools.synthesize.suite import Suite
+    from cuda_harness.tools.verify.ladder import judge
+
+    services = runtime.context.services(state.run_dir)
+    attempt = latest(state.attempts)
+    if attempt is None or state.ir is None or state.suite is None:
+        msg = "the verifier was reached without a kernel, an IR or a suite"
+        raise StateError(msg)
+    folder = services.folder
+    specs = Inputs.from_json(folder.read_json("suite/inputs.json"), where="suite/inputs.json")
+    suite = Suite(
+        state.ir, folder.read_text("suite/reference.py"), runner=services.references, seed=services.seed, specs=specs,
+        folder=folder.path("suite"),
+    )  # fmt: skip
+
+    def on_stage(stage: StageResult) -> None:
+        services.emit("stage_finished", attempt=attempt.id, stage=stage.name, status=stage.status, detail=stage.detail[:200])
+
+    verdict = judge(
+        folder.load_kernel(attempt.id), state.ir, suite, executor=services.executor, compiler=services.compiler,
+        target=state.target or services.target, seed=services.seed, max_seconds=services.settings.ladder_seconds,
+        checker=services.check_executor, on_stage=on_stage,
+    )  # fmt: skip
+    place = folder.attempt_dir(attempt.id)
+    folder.write_text(f"{place}/verdict.json", verdict.to_json())
+    folder.write_json(f"{place}/build.json", {"target": verdict.target, "kernels": [k.model_dump() for k in verdict.kernels]})
+    failure = verdict.failure
+    services.emit(
+        "kernel_judged", attempt=attempt.id, outcome=verdict.outcome, failure=failure.class_ if failure else None,
+        message=failure.message[:300] if failure else None,
+    )  # fmt: skip
+    return {"attempts": {attempt.id: attempt.model_copy(update={"verdict": verdict})}}
