@@ -45,7 +45,7 @@ def synthesize_suite(state: SynthesizerView, runtime: Runtime[RunContext]) -> St
         msg = "the synthesizer was reached without an IR"
         raise StateError(msg)
     reference, specs = _write_reference(services, state.request, ir, ordinal=0)
-    loops = _write_loops(services, ir, ordinal=0)
+    loops = _write_loops(services, state.request, ir, ordinal=0)
     drafts = Drafts(reference, specs, loops)
     stop = _agree(services, state.request, ir, drafts)
     _save(services, drafts)
@@ -101,9 +101,9 @@ def _write_reference(
 
 
 def _write_loops(
-    services: "Services", ir: KernelIR, *, ordinal: int, failure: dict[str, Any] | None = None, last: str | None = None
+    services: "Services", request: str, ir: KernelIR, *, ordinal: int, failure: dict[str, Any] | None = None, last: str | None = None
 ) -> str:
-    prompt = render(services, "roles/loops", ir=_ir_json(ir), failure=failure, last_reference=last)
+    prompt = render(services, "roles/loops", request=request, ir=_ir_json(ir), failure=failure, last_reference=last)
     source = ask(services, "loops", prompt, lambda reply: pick_python(reply.blocks), key=ReplyKey("loops", ordinal=ordinal))
     services.emit("reference_written", kind="loops", lines=source.count("\n"))
     return source
@@ -146,7 +146,7 @@ def _agree(services: "Services", request: str, ir: KernelIR, drafts: Drafts) -> 
             )
             drafts.asked_reference += 1
         if culprit in {"loops", "both"}:
-            drafts.loops = _write_loops(services, ir, ordinal=drafts.asked_loops, failure=failure, last=drafts.loops)
+            drafts.loops = _write_loops(services, request, ir, ordinal=drafts.asked_loops, failure=failure, last=drafts.loops)
             drafts.asked_loops += 1
     return None
 
