@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-
-from cuda_harness.tools.execute.cpu.executor import CpuExecutor
-from cuda_harness.tools.execute.protocol import JobFault, JobOk
 from tests.integration.cpu.fault_cases import ALL
 from tests.integration.cpu.programs import Case, Shape
+
+from cuda_harness.tools.execute.cpu.executor import CpuExecutor
+from cuda_harness.tools.execute.protocol import JobFault, JobNotRun, JobOk
 
 FAULTY = [c for c in ALL if c.fault]
 HONEST = [c for c in ALL if not c.fault]
@@ -97,10 +97,11 @@ def test_launch_beyond_a_limit_is_explained(shape: Shape, says: tuple[str, ...],
         assert piece in result.message.replace(",", "").replace("_", ""), result.message
 
 
-def test_compile_error_names_the_line(cpu: CpuExecutor) -> None:
+def test_what_the_host_compiler_refuses_names_the_line_and_blames_nobody(cpu: CpuExecutor) -> None:
+    """NVRTC judges whether a kernel compiles; g++ over the shim only says what it cannot run."""
     result = Case("typo", "int i = threadIdx.x;\ny[i] = undeclared_name;").run(cpu)
 
-    assert isinstance(result, JobFault), result
-    assert result.fault == "compile"
+    assert isinstance(result, JobNotRun), result
+    assert result.reason == "unsupported"
     assert "undeclared_name" in result.message
     assert result.evidence["line"] == 3

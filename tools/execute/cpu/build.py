@@ -48,7 +48,9 @@ def host_compiler() -> HostCompiler:
     """
     if os.uname().machine != "x86_64":
         raise ExecutorUnavailable(
-            "cpu", f"it runs on x86-64 hosts, this one is {os.uname().machine}", remedy="use a GPU machine (--executor cuda)"
+            "cpu",
+            f"it runs on x86-64 hosts, this one is {os.uname().machine}",
+            remedy="use a GPU machine (--executor cuda)",
         )
     path = shutil.which("g++")
     if path is None:
@@ -60,7 +62,11 @@ def host_compiler() -> HostCompiler:
     if not said.ok:
         raise ExecutorUnavailable("cpu", f"g++ --version failed: {said.text()[:200]}", remedy=_REMEDY)
     features = _cpu_features()
-    flags = [f"-m{name}" for name in ("fma", "f16c", "avx2", "bmi", "bmi2", "popcnt", "lzcnt") if _feature(name) in features]
+    flags = [
+        f"-m{name}"
+        for name in ("fma", "f16c", "avx2", "bmi", "bmi2", "popcnt", "lzcnt")
+        if _feature(name) in features
+    ]
     return HostCompiler(path, said.stdout.decode("utf-8", "replace").splitlines()[0], tuple(flags))
 
 
@@ -187,7 +193,9 @@ def runner(cache: BuildCache, mode: Mode) -> Path:
     folder = cache.scratch()
     try:
         out = folder / name
-        sources = [NATIVE / "runtime.cpp", NATIVE / "runner.cpp"] + ([NATIVE / "check.cpp"] if mode == "check" else [])
+        sources = [NATIVE / "runtime.cpp", NATIVE / "runner.cpp"] + (
+            [NATIVE / "check.cpp"] if mode == "check" else []
+        )
         argv = [
             host_compiler().path, "-std=c++17", "-O2", "-g1", "-w", *(["-DSIM_CHECK"] if mode == "check" else []),
             f"-I{INCLUDE}", f"-I{NATIVE}", *map(str, sources), "-rdynamic", "-o", str(out), "-ldl", "-lpthread", "-lrt",
@@ -195,7 +203,9 @@ def runner(cache: BuildCache, mode: Mode) -> Path:
         done = _compile(argv, folder, timeout_s=180)
         if not done.ok:
             reason = f"building the {mode} runner failed: {done.text()[:400]}"
-            raise ExecutorUnavailable("cpu", reason, remedy="install a working g++ with its C++ standard library")
+            raise ExecutorUnavailable(
+                "cpu", reason, remedy="install a working g++ with its C++ standard library"
+            )
         out.chmod(0o755)
         return cache.publish(key, name, out)
     finally:
@@ -248,4 +258,6 @@ def kernel_library(
 
 def _compile(argv: list[str], folder: Path, *, timeout_s: float) -> Finished:
     """Run g++ with the build's own folder as its only temporary place."""
-    return run(argv, timeout_s=timeout_s, cwd=folder, env=allowed_environment({"TMPDIR": str(folder), "LC_ALL": "C"}))
+    return run(
+        argv, timeout_s=timeout_s, cwd=folder, env=allowed_environment({"TMPDIR": str(folder), "LC_ALL": "C"})
+    )

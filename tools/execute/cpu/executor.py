@@ -15,6 +15,7 @@ import numpy as np
 from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
+from cuda_harness.tools.execute.cpu.limits import launch_fault
 from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, rewrite
 from cuda_harness.tools.execute.cpu.symbols import foreign_symbols
 from cuda_harness.tools.execute.dtypes import np_dtype
@@ -53,7 +54,9 @@ def make(argument: str, *, settings: Settings) -> "CpuExecutor":
         ExecutorUnavailable: If this machine has no g++.
     """
     if argument:
-        raise ExecutorUnavailable(f"cpu:{argument}", "the CPU executor takes no number", remedy="use --executor cpu")
+        raise ExecutorUnavailable(
+            f"cpu:{argument}", "the CPU executor takes no number", remedy="use --executor cpu"
+        )
     return CpuExecutor(unsafe=settings.unsafe_exec, cache=Path(settings.cache) if settings.cache else None)
 
 
@@ -73,7 +76,9 @@ class CpuExecutor:
     name = "cpu"
     modes: frozenset[JobMode] = frozenset({"plain", "check"})
 
-    def __init__(self, *, unsafe: bool = False, cache: Path | None = None, workers: int | None = None) -> None:
+    def __init__(
+        self, *, unsafe: bool = False, cache: Path | None = None, workers: int | None = None
+    ) -> None:
         """Find the compiler and the cache.
 
         Args:
@@ -99,13 +104,18 @@ class CpuExecutor:
             SandboxUnavailable: If foreign code cannot be contained here and `unsafe` was not said.
             ExecutorUnavailable: If the toolchain is broken.
         """
+        broken = launch_fault(job.program, inspect(job.source), self.device())
+        if broken is not None:
+            return broken
         built = self.build(job.source, dict(job.program.macros), job.mode, fast_math=job.fast_math)
         if not isinstance(built, Path):
             return built
         with contextlib.ExitStack() as stack:
             return self._execute(job, built, stack)
 
-    def build(self, source: str, macros: dict[str, int], mode: Mode, *, fast_math: bool) -> Path | JobFault | JobNotRun:
+    def build(
+        self, source: str, macros: dict[str, int], mode: Mode, *, fast_math: bool
+    ) -> Path | JobFault | JobNotRun:
         """Return the compiled kernel, or why there is none."""
         resolved = resolve_includes(source)
         if resolved.violations:
@@ -114,7 +124,9 @@ class CpuExecutor:
         facts = inspect(source)
         rewritten = rewrite(resolved.source, facts)
         if isinstance(rewritten, Unsupported):
-            return JobNotRun("unsupported", f"line {rewritten.line}: {rewritten.message}", "", {"line": rewritten.line})
+            return JobNotRun(
+                "unsupported", f"line {rewritten.line}: {rewritten.message}", "", {"line": rewritten.line}
+            )
         text = _translation_unit(rewritten, macros, facts)
         library = kernel_library(self._cache, text, mode, fast_math=fast_math, timeout_s=COMPILE_S)
         if isinstance(library, Finished):
@@ -122,7 +134,11 @@ class CpuExecutor:
         foreign = foreign_symbols(library, own_constructors=1 if mode == "check" else 0)
         if foreign:
             shown = ", ".join(foreign[:5])
-            return JobFault("policy", f"the kernel calls host functions that device code does not have: {shown}", {"symbols": foreign[:20]})
+            return JobFault(
+                "policy",
+                f"the kernel calls host functions that device code does not have: {shown}",
+                {"symbols": foreign[:20]},
+            )
         return library
 
     def _execute(self, job: Job, library: Path, stack: contextlib.ExitStack) -> JobResult:
@@ -134,7 +150,9 @@ class CpuExecutor:
             os.ftruncate(memory, max(size, 8192))
             _write_inputs(memory, job, layout)
         except (OSError, MemoryError) as exc:
-            return JobNotRun("resources", f"no memory for {size} bytes of contents: {exc}", "use smaller sizes")
+            return JobNotRun(
+                "resources", f"no memory for {size} bytes of contents: {exc}", "use smaller sizes"
+            )
         job_read, job_write = os.pipe()
         result_read, result_write = os.pipe()
         spec = _job_text(job, library, layout, workers=self._workers, unsafe=self._unsafe).encode()
@@ -168,12 +186,16 @@ class CpuExecutor:
         status = said.get("status")
         if status == "no_sandbox":
             msg = "foreign native code cannot be contained here: seccomp filters do not work"
-            raise SandboxUnavailable(msg, remedy="use a kernel with seccomp, or --unsafe-exec for code you trust")
+            raise SandboxUnavailable(
+                msg, remedy="use a kernel with seccomp, or --unsafe-exec for code you trust"
+            )
         if status == "fault":
             return _fault(said, library)
         if status != "ok":
             return JobNotRun(said.get("reason", "environment"), str(said.get("message", "")))
-        calls = tuple(_outputs(memory, layout, job, index, said["unwritten"][index]) for index in range(len(job.calls)))
+        calls = tuple(
+            _outputs(memory, layout, job, index, said["unwritten"][index]) for index in range(len(job.calls))
+        )
         return JobOk(calls, float(said["seconds"]), tuple(said.get("warnings", ())))
 
     def estimate_s(self, job: Job) -> float | None:
@@ -190,7 +212,9 @@ class CpuExecutor:
         launches = [op for op in job.program.ops if isinstance(op, LaunchOp)]
         shapes: dict[tuple[Any, ...], int] = {}
         for op in launches:
-            shapes[op.kernel, op.grid, op.block, op.shared_bytes] = shapes.get((op.kernel, op.grid, op.block, op.shared_bytes), 0) + 1
+            shapes[op.kernel, op.grid, op.block, op.shared_bytes] = (
+                shapes.get((op.kernel, op.grid, op.block, op.shared_bytes), 0) + 1
+            )
         if len(shapes) > 16:
             return None
         first = {(op.kernel, op.grid, op.block, op.shared_bytes): op for op in reversed(launches)}
@@ -200,7 +224,13 @@ class CpuExecutor:
             sample = min(op.grid[0], 4)
             cut = replace(op, grid=(sample, 1, 1))
             program = replace(job.program, ops=(cut,))
-            trial = replace(job, program=program, calls=job.calls[:1], deadline_s=min(10.0, job.deadline_s), full_output=False)
+            trial = replace(
+                job,
+                program=program,
+                calls=job.calls[:1],
+                deadline_s=min(10.0, job.deadline_s),
+                full_output=False,
+            )
             quick = CpuExecutor(unsafe=self._unsafe, cache=self._cache.root.parent, workers=1)
             done = quick.run(trial)
             if not isinstance(done, JobOk):
@@ -224,13 +254,18 @@ def _translation_unit(rewritten: Rewritten, macros: dict[str, int], facts: Sourc
     lines.append('extern "C" {')
     named = {k: rewritten.renamed.get(k, k) for k in rewritten.kernels}
     table = ", ".join(f'SIM_KERNEL_AS("{k}", {name})' for k, name in named.items())
-    lines.append(f'__attribute__((visibility("default"))) extern const sim_kernel sim_kernels[] = {{{table}}};')
-    lines.append(f'__attribute__((visibility("default"))) extern const unsigned sim_kernel_count = {len(named)};')
+    lines.append(
+        f'__attribute__((visibility("default"))) extern const sim_kernel sim_kernels[] = {{{table}}};'
+    )
+    lines.append(
+        f'__attribute__((visibility("default"))) extern const unsigned sim_kernel_count = {len(named)};'
+    )
     for symbol in facts.globals:
         if symbol.is_extern_c and symbol.space in {"constant", "device"}:
-            lines.append(
-                f'__attribute__((visibility("default"))) extern const unsigned long sim_size_of_{symbol.name} = sizeof({symbol.name});'
-            )
+            name = rewritten.renamed.get(symbol.name, symbol.name)
+            shown = '__attribute__((visibility("default"))) extern'
+            lines.append(f"{shown} void* const sim_symbol_{symbol.name} = (void*)&{name};")
+            lines.append(f"{shown} const unsigned long sim_size_of_{symbol.name} = sizeof({name});")
     lines.append("}")
     return "\n".join(lines) + "\n"
 
@@ -251,7 +286,9 @@ def _compile_failed(done: Finished) -> JobFault | JobNotRun:
         return JobNotRun("unsupported", where + mark.group(1), "", evidence)
     missing = re.search(r"fatal error: ([^\n:]+): No such file", log)
     if missing:
-        return JobNotRun("unsupported", f"{where}the CPU executor has no header {missing.group(1)}", "", evidence)
+        return JobNotRun(
+            "unsupported", f"{where}the CPU executor has no header {missing.group(1)}", "", evidence
+        )
     errors = re.findall(r"kernel\.cu:(\d+):(?:\d+:)? error: ([^\n]{1,300})", log)
     text = "; ".join(f"line {n}: {m}" for n, m in errors[:5]) or log[:800]
     return JobNotRun("unsupported", f"g++ does not accept this source: {text}", "", evidence)
@@ -293,7 +330,9 @@ def _outputs(memory: int, layout: _Layout, job: Job, number: int, unwritten: dic
     for index, position, size in places:
         b = job.program.buffers[index]
         if job.full_output:
-            arrays[b.name] = np.frombuffer(_pread(memory, size, start + position), dtype=np_dtype(b.dtype)).copy()
+            arrays[b.name] = np.frombuffer(
+                _pread(memory, size, start + position), dtype=np_dtype(b.dtype)
+            ).copy()
         if b.role == "out":
             if unwritten.get(b.name):
                 masks[b.name] = np.frombuffer(_pread(memory, b.count, at), dtype=np.uint8).astype(bool)
@@ -398,7 +437,10 @@ def _died(job: Job, done: Finished, launch: int) -> JobResult:
         message = f"{name} did not end within {job.deadline_s:.0f} s: an endless loop, a wait for a block that never runs, or too much work"
         return JobFault("timeout", message, {"kernel": name, "seconds": round(done.seconds, 1)})
     if launch < 0:
-        return JobNotRun("environment", f"the runner ended with {done.returncode} before the kernel ran: {done.text()[:300]}")
+        return JobNotRun(
+            "environment",
+            f"the runner ended with {done.returncode} before the kernel ran: {done.text()[:300]}",
+        )
     return JobFault("crash", f"{name} ended the process with status {done.returncode}", {"kernel": name})
 
 
@@ -414,7 +456,9 @@ def _fault(said: dict[str, Any], library: Path) -> JobFault:
     if "line" in evidence and not message.startswith("line "):
         message = f"line {evidence['line']}: {message}"
     if "thread" in evidence:
-        message += f" [kernel {evidence.get('kernel')}, block {evidence.get('block')}, thread {evidence['thread']}]"
+        message += (
+            f" [kernel {evidence.get('kernel')}, block {evidence.get('block')}, thread {evidence['thread']}]"
+        )
     return JobFault(said["fault"], message, evidence)
 
 
@@ -429,5 +473,3 @@ def _line_of(library: Path, offset: int) -> int | None:
         if found:
             return int(found.group(1))
     return None
-
-

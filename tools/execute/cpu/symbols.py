@@ -6,11 +6,7 @@ from pathlib import Path
 _MATH = {
     name + suffix
     for suffix in ("", "f")
-    for name in (
-        "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 exp10 expm1 fabs fdim floor fma "
-        "fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf "
-        "nearbyint nextafter pow remainder remquo rint round scalbn scalbln sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn"
-    ).split()
+    for name in ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "erfc", "exp", "exp2", "exp10", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "frexp", "hypot", "ilogb", "j0", "j1", "jn", "ldexp", "lgamma", "llrint", "llround", "log", "log10", "log1p", "log2", "logb", "lrint", "lround", "modf", "nearbyint", "nextafter", "pow", "remainder", "remquo", "rint", "round", "scalbn", "scalbln", "sin", "sincos", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc", "y0", "y1", "yn"]
 }
 _MATH |= {f"__{n}_finite" for n in _MATH} | {"__signgam", "signgam"}
 _RUNTIME = {
@@ -37,7 +33,9 @@ def foreign_symbols(library: Path, *, own_constructors: int) -> list[str]:
 def _is_ours(name: str) -> bool:
     if name in _MATH or name in _RUNTIME or name.startswith(_PREFIXES):
         return True
-    return name.startswith(_COMPILER_RUNTIME) and name.rstrip("0123456789").endswith(("f", "i", "c", "2", "hf", "sf", "df", "xf", "tf", "si", "di", "ti"))
+    return name.startswith(_COMPILER_RUNTIME) and name.rstrip("0123456789").endswith(
+        ("f", "i", "c", "2", "hf", "sf", "df", "xf", "tf", "si", "di", "ti")
+    )
 
 
 def _read(data: bytes) -> tuple[set[str], int]:

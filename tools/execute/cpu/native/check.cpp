@@ -183,23 +183,6 @@ bool ordered(uint64_t record, unsigned self, unsigned spread) {
 // ---- words for a report ----
 std::string plural(size_t n, const std::string &what) { return (n == 1 ? "one" : std::to_string(n)) + " " + what + (n == 1 ? "" : "s"); }
 
-std::string type_name(const std::string &dtype) {
-  static const std::pair<const char *, const char *> names[] = {
-      {"float32", "float"}, {"float64", "double"}, {"float16", "half"}, {"int32", "int"}, {"uint32", "unsigned int"},
-      {"int8", "byte"}, {"uint8", "byte"}, {"int64", "long long"}, {"uint64", "unsigned long long"}};
-  for (const auto &n : names)
-    if (dtype == n.first) return n.second;
-  return dtype + " element";
-}
-
-std::string beside(uintptr_t a, unsigned n, uintptr_t low, size_t bytes, size_t item, const std::string &type, const std::string &name) {
-  const std::string size = name + " (" + plural(item ? bytes / item : 0, type) + ")";
-  if (a < low) return plural((low - a + item - 1) / item, type) + " before the start of " + size;
-  if (a >= low + bytes) return plural((a - low - bytes) / item + 1, type) + " past the end of " + size;
-  if (a + n > low + bytes) return "across the end of " + size;
-  return (type == "byte" ? "byte " : "element ") + std::to_string((a - low) / item) + " of " + name;
-}
-
 // Where an address lies, or what it lies nearest to; sets the buffer's name when it is one.
 std::string place(uintptr_t a, unsigned n, std::string *buffer) {
   if (a >= g_library_low && a < g_library_high) return "a device global";

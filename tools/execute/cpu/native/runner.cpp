@@ -120,30 +120,39 @@ unsigned char poison_byte(size_t position) {
   return (unsigned char)((z ^ (z >> 31)) >> (position % 8 * 8));
 }
 
+// Words that both modes use for a place in or near a buffer.
+std::string beside(uintptr_t a, unsigned n, uintptr_t low, size_t bytes, size_t item, const std::string &type, const std::string &name) {
+  auto plural = [](size_t count, const std::string &what) {
+    return (count == 1 ? "one" : std::to_string(count)) + " " + what + (count == 1 ? "" : "s");
+  };
+  const std::string size = name + " (" + plural(item ? bytes / item : 0, type) + ")";
+  if (a < low) return plural((low - a + item - 1) / item, type) + " before the start of " + size;
+  if (a >= low + bytes) return plural((a - low - bytes) / item + 1, type) + " past the end of " + size;
+  if (a + n > low + bytes) return "across the end of " + size;
+  return (type == "byte" ? "byte " : "element ") + std::to_string((a - low) / item) + " of " + name;
+}
+
+std::string type_name(const std::string &dtype) {
+  static const std::pair<const char *, const char *> names[] = {
+      {"float32", "float"}, {"float64", "double"}, {"float16", "half"}, {"int32", "int"}, {"uint32", "unsigned int"},
+      {"int8", "byte"}, {"uint8", "byte"}, {"int64", "long long"}, {"uint64", "unsigned long long"}};
+  for (const auto &n : names)
+    if (dtype == n.first) return n.second;
+  return dtype + " element";
+}
+
 std::string describe_address(const void *address, size_t bytes, std::string *name) {
-  const char *p = (const char *)address;
+  const uintptr_t a = (uintptr_t)address;
   const Buffer *best = nullptr;
-  size_t distance = (size_t)1 << 40;
-  bool past = true;
+  uintptr_t distance = 1ull << 33;
   for (const Buffer &b : g_buffers) {
     if (!b.data) continue;
-    size_t d;
-    bool after;
-    if (p >= b.data + b.bytes)
-      d = (size_t)(p - (b.data + b.bytes)), after = true;
-    else if (p < b.data)
-      d = (size_t)(b.data - p), after = false;
-    else
-      d = 0, after = true;
-    if (d < distance) distance = d, best = &b, past = after;
+    const uintptr_t low = (uintptr_t)b.data, high = low + b.bytes, d = a < low ? low - a : a >= high ? a - high + 1 : 0;
+    if (d < distance) distance = d, best = &b;
   }
-  if (!best || distance > ((size_t)1 << 36)) return "";
+  if (!best) return "";
   if (name) *name = best->name;
-  const size_t items = distance / best->item + (past ? 1 : 0);
-  if (p + bytes > best->data && p < best->data + best->bytes)
-    return "across the end of '" + best->name + "' (" + std::to_string(best->bytes / best->item) + " elements)";
-  return std::to_string(items) + " element" + (items == 1 ? "" : "s") + (past ? " past the end of '" : " before the start of '") +
-         best->name + "' (" + std::to_string(best->bytes / best->item) + " elements of " + best->dtype + ")";
+  return beside(a, (unsigned)bytes, (uintptr_t)best->data, best->bytes, best->item, type_name(best->dtype), "`" + best->name + "`");
 }
 
 namespace {
@@ -235,7 +244,7 @@ void on_fault(int signal, siginfo_t *info, void *context) {
     std::string name;
     const std::string text = describe_address(p, 1, &name);
     const std::string extra = name.empty() ? "" : ",\"buffer\":" + json_text(name);
-    report_fault("out_of_bounds", text.empty() ? "a wild pointer is used" : "an access " + text, where_json(pc) + extra);
+    report_fault("out_of_bounds", text.empty() ? "a wild pointer is used" : "an access, " + text, where_json(pc) + extra);
   }
   report_fault("crash", "the kernel stopped with signal " + std::to_string(signal), where_json(pc));
 }
@@ -272,11 +281,11 @@ void check_guards() {
     const char *end = b.data + b.bytes;
     for (size_t i = 0; i < behind; ++i)
       if ((unsigned char)end[i] != 0xC3)
-        report_fault("out_of_bounds", "a write " + describe_address(end + i, 1, nullptr),
+        report_fault("out_of_bounds", "a write, " + describe_address(end + i, 1, nullptr),
                      where_json() + ",\"buffer\":" + json_text(b.name));
     for (size_t i = 1; i <= kGuard; ++i)
       if ((unsigned char)b.data[-(ptrdiff_t)i] != 0xC3)
-        report_fault("out_of_bounds", "a write " + describe_address(b.data - i, 1, nullptr),
+        report_fault("out_of_bounds", "a write, " + describe_address(b.data - i, 1, nullptr),
                      where_json() + ",\"buffer\":" + json_text(b.name));
   }
 }
@@ -430,7 +439,8 @@ void run_ops(const std::vector<Op> &ops) {
       check_add_range(g_buffers[op.target].data, g_buffers[op.target].bytes, true);
 #endif
     } else if (op.kind == 's') {
-      void *symbol = dlsym(g_library, op.symbol.c_str());
+      void *const *place = (void *const *)dlsym(g_library, ("sim_symbol_" + op.symbol).c_str());
+      void *symbol = place ? *place : nullptr;
       if (!symbol) report_fault("launch_config", "the plan fills symbol '" + op.symbol + "', which the kernel does not define");
       const unsigned long *size = (const unsigned long *)dlsym(g_library, ("sim_size_of_" + op.symbol).c_str());
       const Buffer &b = g_buffers[op.source];

@@ -46,7 +46,11 @@ void add_warning(const std::string &text);
 std::string json_text(const std::string &s);
 std::string where_json(const void *pc = nullptr, int line = 0);
 std::string thread_text();
-// "one float past the end of `y`" for an address near a buffer; empty when it is near none.
+// "one float past the end of `y`": an address beside something of `bytes` bytes that starts at `low`.
+std::string beside(uintptr_t address, unsigned access_bytes, uintptr_t low, size_t bytes, size_t item, const std::string &type,
+                   const std::string &name);
+std::string type_name(const std::string &dtype);
+// The same for the buffer that an address lies nearest to; empty when it is near none.
 std::string describe_address(const void *address, size_t bytes, std::string *buffer);
 
 #ifdef SIM_CHECK
