@@ -1,0 +1,84 @@
+"""The plan under construction: kernels, launches, scratch and tunables of one lowering."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cuda_harness.agents.llm.offline.language.binding import Problem
+from cuda_harness.agents.llm.offline.lowering.emit import KernelText, headers
+
+MAX_BLOCKS = 1_048_576
+"""Blocks of a grid that strides; far below the limit of x, far above what fills a GPU."""
+
+
+@dataclass
+class Building:
+    """What the skills add to, and what becomes `kernel.cu` and `plan.json`."""
+
+    problem: Problem
+    tunables: dict[str, list[int]] = field(default_factory=dict)
+    scratch: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    helpers: dict[str, str] = field(default_factory=dict)
+    kernels: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+
+    def kernel(self, wanted: str) -> KernelText:
+        """Return an empty kernel with an unused name."""
+        name, number = wanted, 2
+        taken = {*self.names, *self.problem.arrays, *self.problem.scalars, *self.problem.dims, *self.helpers}
+        while name in taken:
+            name, number = f"{wanted}_{number}", number + 1
+        self.names.add(name)
+        types = {name: dtype for name, (dtype, _) in self.scratch.items()}
+        return KernelText(self.problem, name, types=types)
+
+    def tune(self, name: str, values: Sequence[int]) -> str:
+        """Declare a tunable; all skills of one plan share its value."""
+        self.tunables.setdefault(name, list(values))
+        return name
+
+    def keep(self, array: str) -> None:
+        """Give an intermediate a scratch buffer."""
+        known = self.problem.arrays[array]
+        if known.kind == "intermediate" and array not in self.scratch:
+            self.scratch[array] = (known.dtype, list(known.shape))
+
+    def add(self, text: KernelText, body: str) -> None:
+        """Take a finished kernel in."""
+        for helper in text.helpers.values():  # keyed by text: float and double forms of one name are overloads
+            self.helpers.setdefault(helper, helper)
+        self.kernels.append(body)
+
+    def launch(self, text: KernelText, *, grid: str, block: list[str | int], when: str | None = None, name: str = "") -> None:
+        """Add a launch of `text`, or of its variant `name`, with the arguments it collected."""
+        step: dict[str, Any] = {"launch": name or text.name, "grid": [grid], "block": block, "args": text.args}
+        if when is not None:
+            step["when"] = when
+        self.steps.append(step)
+
+    def source(self) -> str:
+        """Return kernel.cu."""
+        body = "\n\n".join([*self.helpers.values(), *self.kernels])
+        return f"{headers(self.problem, body)}{body}\n"
+
+    def plan(self) -> dict[str, Any]:
+        """Return plan.json."""
+        return {
+            "schema": "cuda-harness/plan/1",
+            "tunables": self.tunables,
+            "scratch": [{"name": n, "dtype": d, "shape": s} for n, (d, s) in self.scratch.items()],
+            "steps": self.steps,
+            "notes": "; ".join(dict.fromkeys(self.notes)),
+        }
+
+
+def striding_grid(total: str, per_block: str) -> str:
+    """Return the blocks that cover `total` items, bounded: the kernel strides over the rest."""
+    return f"min(cdiv({total}, {per_block}), {MAX_BLOCKS})"
+
+
+def indent(lines: Sequence[str], depth: int) -> str:
+    """Return lines of C at a depth of two spaces each."""
+    return "\n".join("  " * depth + line if line else "" for line in lines)

@@ -1,0 +1,105 @@
+"""Which skill lowers what: the fast design first, plainer ones when a kernel has failed."""
+
+from typing import Any
+
+from cuda_harness.agents.llm.offline.language.binding import Problem
+from cuda_harness.agents.llm.offline.language.nodes import Name, accesses, walk
+from cuda_harness.agents.llm.offline.lowering.columns import lower_columns, suits_columns
+from cuda_harness.agents.llm.offline.lowering.elementwise import lower_map, lower_threads
+from cuda_harness.agents.llm.offline.lowering.full import lower_full
+from cuda_harness.agents.llm.offline.lowering.matmul import contraction_of, lower_matmul
+from cuda_harness.agents.llm.offline.lowering.plan import Building
+from cuda_harness.agents.llm.offline.lowering.primitives import Primitive, primitives
+from cuda_harness.agents.llm.offline.lowering.rows import RowProgram, lower_rows
+from cuda_harness.agents.llm.offline.lowering.scan import lower_scan, suits_scan
+from cuda_harness.agents.llm.offline.lowering.transpose import lower_transpose, transposed_read
+from cuda_harness.state.ir import KernelIR
+
+DESIGNS = ("fused", "step by step", "one thread for each element")
+"""From fast to plain; each is right for every size, and shares as little as it can with the one before."""
+
+
+def lower(ir: KernelIR, design: int = 0) -> tuple[str, dict[str, Any]]:
+    """Return kernel.cu and plan.json for an IR.
+
+    Args:
+        ir: The problem; its formulas say everything.
+        design: Index into `DESIGNS`.
+
+    Raises:
+        FormulaError: If a formula is not of the language or no skill can lower it.
+    """
+    building = Building(Problem(ir))
+    if design == 0:
+        _fused(building)
+    elif design == 1:
+        _step_by_step(building)
+    else:
+        for bound in building.problem.bound:
+            lower_threads(building, Primitive(bound, None, building.problem.type_of(bound)))
+    building.notes.insert(0, f"design: {DESIGNS[design]}")
+    return building.source(), building.plan()
+
+
+def _fused(building: Building) -> None:
+    todo = primitives(building.problem)
+    place = 0
+    while place < len(todo):
+        first = todo[place]
+        if _is_row_reduction(first):
+            program = RowProgram(first.outer_extents, first.inner_extents)
+            while place < len(todo) and program.takes(todo[place]):
+                program.members.append(todo[place])
+                place += 1
+            lower_rows(building, program, _read_by(todo[place:]))
+        else:
+            _alone(building, first, packed=True)
+            place += 1
+
+
+def _step_by_step(building: Building) -> None:
+    for primitive in primitives(building.problem):
+        if primitive.is_scan or contraction_of(primitive) is not None:
+            lower_threads(building, primitive)
+        elif _is_row_reduction(primitive):
+            program = RowProgram(primitive.outer_extents, primitive.inner_extents, [primitive])
+            lower_rows(building, program, {primitive.target}, short_rows=False)
+        elif transposed_read(primitive) is not None:
+            lower_map(building, primitive, packed=False)
+        else:
+            _alone(building, primitive, packed=False)
+
+
+def _alone(building: Building, primitive: Primitive, *, packed: bool) -> None:
+    contraction = contraction_of(primitive)
+    read = transposed_read(primitive)
+    if suits_scan(primitive):
+        lower_scan(building, primitive)
+    elif primitive.is_scan:
+        lower_threads(building, primitive)
+    elif contraction is not None:
+        lower_matmul(building, primitive, contraction)
+    elif primitive.reduction is not None and not primitive.outer:
+        lower_full(building, primitive)
+    elif suits_columns(primitive):
+        lower_columns(building, primitive)
+    elif primitive.reduction is not None:
+        lower_threads(building, primitive)
+    elif read is not None:
+        lower_transpose(building, primitive, read)
+    else:
+        lower_map(building, primitive, packed=packed)
+
+
+def _is_row_reduction(primitive: Primitive) -> bool:
+    if primitive.reduction is None or primitive.is_scan or not primitive.outer:
+        return False
+    return contraction_of(primitive) is None and not suits_columns(primitive)
+
+
+def _read_by(rest: list[Primitive]) -> set[str]:
+    read: set[str] = set()
+    for primitive in rest:
+        value = primitive.bound.statement.value
+        read |= {a.name for a in accesses(value)} | {n.name for n in walk(value) if isinstance(n, Name)}
+    return read

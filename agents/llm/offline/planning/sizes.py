@@ -1,0 +1,175 @@
+"""The sizes that a request states: shapes, counts with their unit, and named sizes; each must find its place."""
+
+import re
+from dataclasses import dataclass, field
+
+from cuda_harness.agents.llm.offline.planning.marked import Marked
+from cuda_harness.agents.llm.offline.planning.numbers import NUMBER, read_size
+from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+
+Size = int | str
+"""A number, or the name of a size whose value is given elsewhere or nowhere."""
+
+_SYMBOL = r"(?:batch_size|seq_len|hidden_dim|hidden|rows|cols|columns|classes|channels|features|batch|[a-z]|[a-z]\d)"
+_ITEM = rf"(?:{NUMBER}|\b{_SYMBOL}\b)"
+_TIMES = r"\s*(?:x|×|\bby\b)\s*"
+_UNITS: tuple[tuple[str, str], ...] = (
+    ("elements", r"(?:total )?(?:elements?|entries|values|numbers|floats?|doubles|integers|items|points|components|scalars)"),
+    ("rows", r"(?:rows?|samples|tokens|examples|instances|observations)"),
+    ("cols", r"(?:columns?|cols?)"),
+    ("batch", r"(?:batches|matrices|images|pairs of matrices|independent matrices)"),
+    ("classes", r"(?:classes|categories|labels|logits)"),
+    ("features", r"(?:features|channels|units|hidden units|dimensions)"),
+)
+
+
+@dataclass
+class Shape:
+    """`4096 x 1024` as it was written."""
+
+    sizes: tuple[Size, ...]
+    text: str
+    place: int
+    used: bool = False
+
+
+@dataclass
+class Count:
+    """`1024 elements`: a number with its unit."""
+
+    unit: str
+    value: int
+    text: str
+    used: bool = False
+
+
+@dataclass
+class Sizes:
+    """Everything a request says about sizes."""
+
+    shapes: list[Shape] = field(default_factory=list)
+    counts: list[Count] = field(default_factory=list)
+    named: dict[str, int] = field(default_factory=dict)
+    used_names: set[str] = field(default_factory=set)
+    binary_units: bool = False
+    """Whether a K, M or G was read as a power of 1024."""
+
+    def value(self, size: Size) -> int | None:
+        """Return the number of a size, `None` when its name has no value."""
+        if isinstance(size, int):
+            return size
+        self.used_names.add(size)
+        return self.named.get(size)
+
+    def count(self, *units: str) -> int | None:
+        """Return the stated count of any of `units`; the same unit with two values is a contradiction."""
+        found = [c for c in self.counts if c.unit in units]
+        for count in found:
+            count.used = True
+        values = {c.value for c in found}
+        if len(values) > 1:
+            shown = " and ".join(repr(c.text) for c in found[:3])
+            msg = f"the sizes contradict each other: {shown} cannot both hold"
+            raise Refusal(msg)
+        return found[0].value if found else None
+
+    def left_over(self) -> list[str]:
+        """Return what was stated and found no place."""
+        return (
+            [s.text for s in self.shapes if not s.used]
+            + [c.text for c in self.counts if not c.used]
+            + [f"{n} = {v}" for n, v in self.named.items() if n not in self.used_names]
+        )
+
+
+def read_sizes(text: Marked) -> Sizes:
+    """Take every size out of the text."""
+    sizes = Sizes()
+    _named(text, sizes)
+    _shapes(text, sizes)
+    _counts(text, sizes)
+    return sizes
+
+
+def _size(token: str, sizes: Sizes) -> Size:
+    token = token.strip().lower()
+    value = read_size(token)
+    if value is None:
+        return token
+    if re.search(r"\d\s?[kmg]i?b?$", token):
+        sizes.binary_units = True
+    return value
+
+
+def _named(text: Marked, sizes: Sizes) -> None:
+    pattern = re.compile(rf"\b(?P<name>{_SYMBOL})\s*(?:=|:=|\bis\b|\bequals\b|\bequal to\b)\s*(?P<value>{NUMBER})(?![.\d]|\s*[*/+^])")
+
+    def take(match: re.Match[str]) -> str | None:
+        value = read_size(match["value"])
+        if value is None:
+            return None
+        _size(match["value"], sizes)
+        name = {"columns": "cols", "batch_size": "batch"}.get(match["name"], match["name"])
+        if sizes.named.get(name, value) != value:
+            msg = f"the sizes contradict each other: {name} is both {sizes.named[name]} and {value}"
+            raise Refusal(msg)
+        sizes.named[name] = value
+        return " "
+
+    text.replace(pattern, take)
+
+
+def _shapes(text: Marked, sizes: Sizes) -> None:
+    bracketed = re.compile(rf"(?:\bshapes?\s*(?:of\s*)?[:=]?\s*)?[(\[]\s*(?P<list>{_ITEM}(?:(?:\s*,\s*|{_TIMES}){_ITEM})*\s*,?)\s*[)\]]")
+    plain = re.compile(rf"(?<![\w.])(?P<list>{_ITEM}(?:{_TIMES}{_ITEM})+)(?![\w])")
+
+    def take(match: re.Match[str]) -> str | None:
+        parts = re.findall(rf"{NUMBER}|\b{_SYMBOL}\b(?!\s*\d)", re.sub(r"\b(?:x|by)\b|×|(?<=\d)x(?=\d)", " ; ", match["list"]))
+        if len(parts) == 1 and not match[0].rstrip(" )]").endswith(",") and "shape" not in match[0]:
+            return None
+        if not any(read_size(p) is not None for p in parts) and "shape" not in match[0] and len(parts) < 2:
+            return None
+        own = tuple(_size(p, sizes) for p in parts)
+        if any(isinstance(s, int) and s < 1 for s in own):
+            msg = f"a size of zero makes no problem to time: {match[0].strip()!r}"
+            raise Refusal(msg)
+        sizes.shapes.append(Shape(own, match[0].strip(), match.start()))
+        return f" \N{LEFT WHITE SQUARE BRACKET}shape{len(sizes.shapes) - 1}\N{RIGHT WHITE SQUARE BRACKET} "
+
+    text.replace(bracketed, take)
+    text.replace(plain, take)
+
+
+def _counts(text: Marked, sizes: Sizes) -> None:
+    def counter(unit: str) -> "re.Callable[[re.Match[str]], str | None]":  # type: ignore[name-defined]
+        def take(match: re.Match[str]) -> str | None:
+            value = read_size(match["value"])
+            if value is None:
+                return None
+            _size(match["value"], sizes)
+            if value < 1:
+                msg = f"a size of zero makes no problem to time: {match[0].strip()!r}"
+                raise Refusal(msg)
+            sizes.counts.append(Count(unit, value, match[0].strip()))
+            return " "
+
+        return take
+
+    value = rf"(?P<value>{NUMBER})"
+    row = r"(?:rows?|samples?|vectors?|lines?)"
+    patterns: list[tuple[str, str]] = [
+        ("batch", rf"\b(?:batch(?:es)?(?: size)?(?: of| is|:)?|batched)\s+{value}(?: (?:matrices|pairs))?\b"),
+        ("cols", rf"\b(?:each|every) row (?:has|holds|contains|with|having|of|is)\s*(?:length |size )?{value}(?: (?:elements?|values|entries|numbers|columns|long))?\b"),
+        ("cols", rf"\b{row} (?:of|with|each of|each with|that are|having)(?: length| size)?\s+{value}(?: (?:elements?|values|entries|numbers|columns|long))?(?: each)?\b"),
+        ("cols", rf"\b(?:row length|row size|row width|inner dimension|last dimension|last axis)(?: of| is|:)?\s+{value}\b"),
+        ("features", rf"\b(?:hidden size|hidden dimension|hidden dim|model dimension|embedding size|embedding dimension|feature dimension)(?: of| is|:|=)?\s*{value}\b"),
+    ]
+    patterns += [(unit, rf"\b(?:some |about |exactly )?{value}\s*{words}(?: each| in total| in all| total)?\b") for unit, words in _UNITS]
+    patterns += [
+        ("features", rf"\b{value} (?:dimensional|d)\b(?= (?:vectors?|embeddings?|features?))"),
+        ("length", rf"\b(?:of |with )?(?:the |a )?(?:common |same )?(?:length|size|lengths|sizes|dimension|order|width|n)(?: of| is|:|=| equal to)?\s+{value}(?: each)?\b"),
+        ("length", rf"\b(?:vectors?|arrays?|matrix|matrices|tensors?|buffers?) (?:of|with)\s+{value}\b"),
+        ("length", rf"\b{value}(?: long| wide)?(?= (?:float32 |float64 |float16 |bfloat16 |int32 |square )?(?:vectors?|arrays?|matrix|matrices|tensors?)\b)"),
+    ]
+    for unit, pattern in patterns:
+        text.replace(re.compile(pattern), counter(unit))
