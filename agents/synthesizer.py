@@ -57,7 +57,10 @@ def synthesize_suite(state: SynthesizerView, runtime: Runtime[RunContext]) -> St
     services.folder.write_text("suite/proof.json", proof.model_dump_json(indent=1) + "\n")
     services.emit("suite_proved", plants=len(proof.plants), skipped=len(proof.skipped))
     summary = SuiteSummary(
-        reference_sha256=sha256(drafts.reference), loops_sha256=sha256(drafts.loops), quorum="agreed", proof=proof
+        reference_sha256=sha256(drafts.reference),
+        loops_sha256=sha256(drafts.loops),
+        quorum="agreed",
+        proof=proof,
     )
     return {"suite": summary}
 
@@ -78,7 +81,13 @@ def load_suite(services: "Services", ir: KernelIR) -> Any:  # noqa: ANN401 - too
 
 
 def _write_reference(
-    services: "Services", request: str, ir: KernelIR, *, ordinal: int, failure: dict[str, Any] | None = None, last: str | None = None
+    services: "Services",
+    request: str,
+    ir: KernelIR,
+    *,
+    ordinal: int,
+    failure: dict[str, Any] | None = None,
+    last: str | None = None,
 ) -> tuple[str, Inputs]:
     def parse(reply: Reply) -> tuple[str, Inputs]:
         source = pick_python(reply.blocks)
@@ -101,10 +110,24 @@ def _write_reference(
 
 
 def _write_loops(
-    services: "Services", request: str, ir: KernelIR, *, ordinal: int, failure: dict[str, Any] | None = None, last: str | None = None
+    services: "Services",
+    request: str,
+    ir: KernelIR,
+    *,
+    ordinal: int,
+    failure: dict[str, Any] | None = None,
+    last: str | None = None,
 ) -> str:
-    prompt = render(services, "roles/loops", request=request, ir=_ir_json(ir), failure=failure, last_reference=last)
-    source = ask(services, "loops", prompt, lambda reply: pick_python(reply.blocks), key=ReplyKey("loops", ordinal=ordinal))
+    prompt = render(
+        services, "roles/loops", request=request, ir=_ir_json(ir), failure=failure, last_reference=last
+    )
+    source = ask(
+        services,
+        "loops",
+        prompt,
+        lambda reply: pick_python(reply.blocks),
+        key=ReplyKey("loops", ordinal=ordinal),
+    )
     services.emit("reference_written", kind="loops", lines=source.count("\n"))
     return source
 
@@ -134,10 +157,19 @@ def _agree(services: "Services", request: str, ir: KernelIR, drafts: Drafts) -> 
         else:
             case = _shown(found)
             ruling = judge_disagreement(
-                services, request=request, ir=ir, case=case, reference=drafts.reference, loops=drafts.loops, ordinal=correction
+                services,
+                request=request,
+                ir=ir,
+                case=case,
+                reference=drafts.reference,
+                loops=drafts.loops,
+                ordinal=correction,
             )
             if ruling.wrong == "ir":
-                return Stop(reason="oracle", detail=f"the IR allows both readings: {ruling.reason} ({found.message})"[:4_000])
+                return Stop(
+                    reason="oracle",
+                    detail=f"the IR allows both readings: {ruling.reason} ({found.message})"[:4_000],
+                )
             culprit = ruling.wrong
             failure = {**case, "ruling": ruling.reason}
         if culprit in {"reference", "both"}:
@@ -146,7 +178,9 @@ def _agree(services: "Services", request: str, ir: KernelIR, drafts: Drafts) -> 
             )
             drafts.asked_reference += 1
         if culprit in {"loops", "both"}:
-            drafts.loops = _write_loops(services, request, ir, ordinal=drafts.asked_loops, failure=failure, last=drafts.loops)
+            drafts.loops = _write_loops(
+                services, request, ir, ordinal=drafts.asked_loops, failure=failure, last=drafts.loops
+            )
             drafts.asked_loops += 1
     return None
 
@@ -156,7 +190,12 @@ def _quorum(services: "Services", ir: KernelIR, drafts: Drafts) -> "Disagreement
     from cuda_harness.tools.synthesize.suite import Suite
 
     suite = Suite(
-        ir, drafts.reference, runner=services.references, seed=services.seed, specs=drafts.specs, loops=drafts.loops
+        ir,
+        drafts.reference,
+        runner=services.references,
+        seed=services.seed,
+        specs=drafts.specs,
+        loops=drafts.loops,
     )
     try:
         return suite.quorum()
@@ -177,7 +216,10 @@ def _save(services: "Services", drafts: Drafts) -> None:
     folder = services.folder
     folder.write_text("suite/reference.py", drafts.reference)
     folder.write_text("suite/loops.py", drafts.loops)
-    folder.write_json("suite/inputs.json", {k: v.model_dump(mode="json", exclude_none=True) for k, v in drafts.specs.specs.items()})
+    folder.write_json(
+        "suite/inputs.json",
+        {k: v.model_dump(mode="json", exclude_none=True) for k, v in drafts.specs.specs.items()},
+    )
 
 
 # -------------------------------------------------------------------------------------------- proof
@@ -193,7 +235,7 @@ def _prove(services: "Services", ir: KernelIR) -> SuiteProof | Stop:
     if doubt is not None:
         reason = "weak_suite" if doubt.class_ == "weak_suite" else "oracle"
         services.emit("suite_doubted", reason=reason, detail=doubt.message[:300])
-        return Stop(reason=reason, detail=doubt.message[:4_000])  # type: ignore[arg-type]
+        return Stop(reason=reason, detail=doubt.message[:4_000])
     proof = prove(suite, comparer)
     if isinstance(proof, ReferenceFault):
         return Stop(reason="oracle", detail=proof.message[:4_000])

@@ -29,7 +29,13 @@ def judge_kernel(state: VerifierView, runtime: Runtime[RunContext]) -> StateUpda
     )  # fmt: skip
 
     def on_stage(stage: StageResult) -> None:
-        services.emit("stage_finished", attempt=attempt.id, stage=stage.name, status=stage.status, detail=stage.detail[:200])
+        services.emit(
+            "stage_finished",
+            attempt=attempt.id,
+            stage=stage.name,
+            status=stage.status,
+            detail=stage.detail[:200],
+        )
 
     verdict = judge(
         folder.load_kernel(attempt.id), state.ir, suite, executor=services.executor, compiler=services.compiler,
@@ -38,7 +44,10 @@ def judge_kernel(state: VerifierView, runtime: Runtime[RunContext]) -> StateUpda
     )  # fmt: skip
     place = folder.attempt_dir(attempt.id)
     folder.write_text(f"{place}/verdict.json", verdict.to_json())
-    folder.write_json(f"{place}/build.json", {"target": verdict.target, "kernels": [k.model_dump() for k in verdict.kernels]})
+    folder.write_json(
+        f"{place}/build.json",
+        {"target": verdict.target, "kernels": [k.model_dump() for k in verdict.kernels]},
+    )
     failure = verdict.failure
     services.emit(
         "kernel_judged", attempt=attempt.id, outcome=verdict.outcome, failure=failure.class_ if failure else None,

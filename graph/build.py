@@ -51,12 +51,16 @@ EDGES: dict[Node, tuple[Callable[[HarnessState], str], tuple[Node, ...]]] = {
 """Each node's router and the nodes it may name."""
 
 
+def _node(function: NodeFunction) -> Any:  # noqa: ANN401 - LangGraph's own node types are not generic over views
+    return function
+
+
 def make_builder() -> "StateGraph[HarnessState, RunContext, HarnessState, HarnessState]":
     """Return the uncompiled graph; compile it with the checkpointer, cache and interrupts of your own."""
     builder = StateGraph(HarnessState, context_schema=RunContext)
-    builder.add_node(Node.INTAKE, guarded(take_request))
+    builder.add_node(Node.INTAKE, _node(guarded(take_request)))
     for name, (function, view) in ROLE_NODES.items():
-        builder.add_node(name, guarded(function), input_schema=view)
+        builder.add_node(name, _node(guarded(function)), input_schema=view)
     builder.add_node(Node.DELIVER, write_result)
     builder.add_edge(START, Node.INTAKE)
     for name, (router, targets) in EDGES.items():

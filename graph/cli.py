@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -276,7 +276,9 @@ class _reported:  # noqa: N801 - reads as a statement
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: object
+    ) -> Literal[False]:
         if error is None or self._debug or isinstance(error, (typer.Exit, typer.Abort, SystemExit)):
             return False
         if isinstance(error, KeyboardInterrupt):

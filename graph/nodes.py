@@ -16,7 +16,6 @@ from cuda_harness.state.errors import (
     HarnessError,
     ModelError,
     ModelRefused,
-    StateError,
     ToolchainError,
 )
 from cuda_harness.state.harness import HarnessState, StateUpdate, check_update
@@ -93,9 +92,6 @@ def guarded(function: NodeFunction) -> NodeFunction:
 
     @functools.wraps(function)
     def run(state: Any, runtime: Runtime[RunContext]) -> StateUpdate:  # noqa: ANN401 - each role has its own view
-        if runtime.context is None:
-            msg = "the graph needs a context: graph.invoke({...}, context=RunContext(...))"
-            raise StateError(msg)
         try:
             return function(state, runtime)
         except HarnessError as exc:

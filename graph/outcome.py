@@ -69,7 +69,7 @@ def deliver(state: HarnessState, services: "Services") -> Result:
     }
     services.folder.write_json("result.json", document)
     return Result(
-        status=status,  # type: ignore[arg-type]
+        status=status,
         best=best.id if best else None,
         run_dir=str(services.folder.root),
         document=document,

@@ -20,6 +20,7 @@ from cuda_harness.state.settings import Settings
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.runnables import RunnableConfig
+    from langgraph.graph.state import CompiledStateGraph
 
     from cuda_harness.graph.result import RunResult
     from cuda_harness.state.harness import HarnessState
@@ -154,7 +155,11 @@ def verify(
     from cuda_harness.tools.verify.ladder import verify_bundle
 
     settings = settings or load_settings({}, environment=os.environ)
-    made = find(executor or settings.executor, settings=settings) if not _is_executor(executor) else executor
+    made = (
+        executor
+        if executor is not None and not isinstance(executor, str)
+        else find(executor or settings.executor, settings=settings)
+    )
     compiler = Compiler(cache=Path(settings.cache) if settings.cache else None)
     try:
         return verify_bundle(
@@ -165,7 +170,7 @@ def verify(
     finally:
         compiler.close()
         if made is not executor:
-            made.close()  # type: ignore[union-attr]
+            made.close()
 
 
 def make_context(
@@ -177,10 +182,6 @@ def make_context(
     """Return a context over `settings`, which default to environment and `cuda-harness.toml`."""
     settings = settings or load_settings({}, environment=os.environ)
     return RunContext(settings=settings, models=models or {}, **fields)
-
-
-def _is_executor(value: object) -> bool:
-    return value is not None and not isinstance(value, str)
 
 
 def _drive(folder: "RunFolder", context: RunContext, start: dict[str, Any] | None) -> "RunResult":
@@ -229,8 +230,11 @@ _GO_ON = frozenset({"budget", "model_failed", "environment", "interrupted"})
 
 
 def _reopen(
-    graph: Any, config: "RunnableConfig", folder: "RunFolder", context: RunContext
-) -> dict[str, Any] | None:  # noqa: ANN401 - compiled graph
+    graph: "CompiledStateGraph[Any, Any, Any, Any]",
+    config: "RunnableConfig",
+    folder: "RunFolder",
+    context: RunContext,
+) -> dict[str, Any] | None:
     """Return the input that makes the graph go on: `None` from its last checkpoint, or a fresh start."""
     snapshot = graph.get_state(config)
     if not snapshot.values:

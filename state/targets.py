@@ -59,7 +59,13 @@ def target(arch: str) -> Target:
         raise ConfigError(msg, remedy=f"choose one of: {', '.join(known_targets())}")
     number = arch.removeprefix("sm_").rstrip("af")
     name, optin, sm, threads, features = _BASE[number]
-    extra = ("wgmma",) if arch == "sm_90a" else ("tcgen05",) if number in {"100", "103"} and arch[-1] in "af" else ()
+    extra = (
+        ("wgmma",)
+        if arch == "sm_90a"
+        else ("tcgen05",)
+        if number in {"100", "103"} and arch[-1] in "af"
+        else ()
+    )
     return Target(
         arch=arch, name=name, shared_bytes_optin=optin * 1024, shared_bytes_per_sm=sm * 1024, max_threads_per_sm=threads,
         features=(*features, *extra),

@@ -115,7 +115,7 @@ def run(
     """
     began = time.monotonic()
     try:
-        process = subprocess.Popen(  # noqa: PLW1509 - one prctl, no allocation
+        process = subprocess.Popen(
             [str(a) for a in argv],
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,

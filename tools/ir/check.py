@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from cuda_harness.state.expr import Expr, ExprError
-from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.ir import Intermediate, KernelIR, Tensor
 
 MAX_ELEMENTS = 1 << 40
 
@@ -50,13 +50,17 @@ def _expressions(ir: KernelIR) -> Iterator[IrFault]:
     def value(expr: Expr, place: str) -> int | IrFault:
         unknown = sorted(expr.names - known)
         if unknown or expr.kernels:
-            return IrFault(place, f"{expr.text!r} names {', '.join(unknown) or 'a kernel'}; only dims are known here: {sorted(known)}")
+            return IrFault(
+                place,
+                f"{expr.text!r} names {', '.join(unknown) or 'a kernel'}; only dims are known here: {sorted(known)}",
+            )
         try:
             return expr.evaluate(dims)
         except ExprError as exc:
             return IrFault(place, str(exc))
 
-    for item in (*ir.tensors, *ir.intermediates):
+    items: tuple[Tensor | Intermediate, ...] = (*ir.tensors, *ir.intermediates)
+    for item in items:
         count = 1
         for axis, expr in enumerate(item.shape):
             found = value(expr, f"shape of {item.name!r}, axis {axis}")
@@ -90,11 +94,17 @@ def _comparisons(ir: KernelIR) -> Iterator[IrFault]:
         if rule is None:
             continue
         if rule.of is not None and rule.of not in names:
-            yield IrFault(f"compare of {tensor.name!r}", f"`of` names {rule.of!r}; tensors are {sorted(names)}")
+            yield IrFault(
+                f"compare of {tensor.name!r}", f"`of` names {rule.of!r}; tensors are {sorted(names)}"
+            )
         if rule.mode == "index" and tensor.dtype in {"float16", "bfloat16", "float32", "float64", "bool"}:
-            yield IrFault(f"compare of {tensor.name!r}", f"mode index needs an integer dtype, not {tensor.dtype}")
+            yield IrFault(
+                f"compare of {tensor.name!r}", f"mode index needs an integer dtype, not {tensor.dtype}"
+            )
         if rule.reduction_length is not None and rule.reduction_length.names - set(ir.target_dims):
-            yield IrFault(f"compare of {tensor.name!r}", f"reduction_length {rule.reduction_length.text!r} names no dim")
+            yield IrFault(
+                f"compare of {tensor.name!r}", f"reduction_length {rule.reduction_length.text!r} names no dim"
+            )
 
 
 def _steps(ir: KernelIR) -> Iterator[IrFault]:

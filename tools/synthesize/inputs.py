@@ -107,7 +107,11 @@ def _integers(dtype: str, shape: tuple[int, ...], regime: str, rng: np.random.Ge
         case "ties":
             return rng.integers(0, 3, size=shape)
         case "sorted":
-            return np.sort(rng.integers(low, 17, size=shape), axis=-1) if shape else rng.integers(low, 17, size=shape)
+            return (
+                np.sort(rng.integers(low, 17, size=shape), axis=-1)
+                if shape
+                else rng.integers(low, 17, size=shape)
+            )
         case "sparse":
             return np.where(rng.random(shape) < 0.8, 0, rng.integers(low, 17, size=shape))
         case _:
@@ -121,7 +125,9 @@ def _bound(value: Bound | None, default: float, dims: Mapping[str, int]) -> floa
     return float(Expr(value).evaluate(dims)) if isinstance(value, str) else float(value)
 
 
-def _given(spec: InputSpec, shape: tuple[int, ...], case: Case, rng: np.random.Generator, ir: KernelIR) -> Array:
+def _given(
+    spec: InputSpec, shape: tuple[int, ...], case: Case, rng: np.random.Generator, ir: KernelIR
+) -> Array:
     """Return values of a stated distribution; regimes only choose other points of the same domain."""
     size = int(np.prod(shape, dtype=np.int64))
     same, few = case.regime == "equal", case.regime == "ties"
@@ -132,7 +138,13 @@ def _given(spec: InputSpec, shape: tuple[int, ...], case: Case, rng: np.random.G
         case "uniform":
             low, high = _bound(spec.low, 0.0, case.dims), _bound(spec.high, 1.0, case.dims)
             base = low + (high - low) * rng.random(shape)
-            return np.full(shape, (low + high) / 2) if same else np.sort(base, axis=-1) if case.regime == "sorted" and shape else base
+            return (
+                np.full(shape, (low + high) / 2)
+                if same
+                else np.sort(base, axis=-1)
+                if case.regime == "sorted" and shape
+                else base
+            )
         case "integers":
             low, high = int(_bound(spec.low, 0, case.dims)), int(_bound(spec.high, 10, case.dims))
             if size and high <= low:
@@ -146,7 +158,7 @@ def _given(spec: InputSpec, shape: tuple[int, ...], case: Case, rng: np.random.G
         case "sorted":
             return np.sort(spec.mean + spec.std * rng.standard_normal(shape), axis=-1)
         case "permutation":
-            return _rows(shape, lambda n: rng.permutation(n))
+            return _rows(shape, rng.permutation)
         case "one_hot":
             return _rows(shape, lambda n: np.eye(1, n, int(rng.integers(max(n, 1)))).reshape(-1))
         case "choice":
@@ -156,7 +168,7 @@ def _given(spec: InputSpec, shape: tuple[int, ...], case: Case, rng: np.random.G
             return rng.choice(np.asarray(spec.values), size=shape)
         case "simplex":
             raw = np.ones(shape) if same else -np.log(1.0 - rng.random(shape))
-            return raw / raw.sum(axis=spec.axis, keepdims=True)
+            return np.asarray(raw / raw.sum(axis=spec.axis, keepdims=True))
         case "positive":
             high = _bound(spec.high, 4.0, case.dims)
             low = max(_bound(spec.low, 0.05, case.dims), 0.0)
@@ -195,7 +207,9 @@ def scalars_of(ir: KernelIR, case_id: str, seed: int) -> dict[str, float | int |
     """Return a value of every scalar: fixed ones as stated, free ones varied away from 0 and 1."""
     found: dict[str, float | int | bool] = {}
     for scalar in ir.scalars:
-        rng = np.random.default_rng(np.random.SeedSequence([seed, zlib.crc32(f"{scalar.name}:{case_id}".encode())]))
+        rng = np.random.default_rng(
+            np.random.SeedSequence([seed, zlib.crc32(f"{scalar.name}:{case_id}".encode())])
+        )
         found[scalar.name] = scalar.value if scalar.fixed else _vary(scalar, rng)
     return found
 

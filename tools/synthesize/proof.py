@@ -43,7 +43,11 @@ def _halves(a: Array) -> Array | None:
 
 
 def _transposed(a: Array) -> Array | None:
-    return np.ascontiguousarray(np.swapaxes(a, -1, -2)).reshape(a.shape) if a.ndim >= 2 and min(a.shape[-2:]) > 1 else None
+    return (
+        np.ascontiguousarray(np.swapaxes(a, -1, -2)).reshape(a.shape)
+        if a.ndim >= 2 and min(a.shape[-2:]) > 1
+        else None
+    )
 
 
 def _duplicated(a: Array) -> Array | None:
@@ -55,8 +59,8 @@ def _reversed(a: Array) -> Array | None:
 
 
 MAKERS: dict[str, Maker] = {
-    "zeros": lambda a: np.zeros_like(a),
-    "ones": lambda a: np.ones_like(a),
+    "zeros": np.zeros_like,
+    "ones": np.ones_like,
     "mean": lambda a: np.full_like(a, a.mean()) if a.size and a.dtype.kind == "f" else None,
     "shifted by one": _rolled,
     "last element stale": _last,
@@ -70,9 +74,19 @@ MAKERS: dict[str, Maker] = {
 """How each planted wrong output is made of the right one; `None` where it has no meaning."""
 
 
+def _from(maker: Maker) -> Callable[[Case, Array], Array | None]:
+    return lambda _case, right: maker(right)
+
+
+def _nothing(_case: Case, _right: Array) -> None:
+    return None
+
+
 def _scaled(ir: KernelIR) -> Maker:
     """Return a plant that is off by one percent, or by more where the declared arithmetic is coarser than that."""
-    coarse = ir.numerics.precision != "strict" or any(t.dtype not in {"float32", "float64"} for t in ir.outputs if t.dtype in FLOATS)
+    coarse = ir.numerics.precision != "strict" or any(
+        t.dtype not in {"float32", "float64"} for t in ir.outputs if t.dtype in FLOATS
+    )
     factor = 1.35 if coarse else 1.01
     return lambda a: a * factor if a.dtype.kind == "f" else None
 
@@ -95,13 +109,24 @@ def prove(suite: Suite, compare: Compare, *, tunables: Sequence[int] = ()) -> Su
     plants: list[Plant] = []
     skipped: dict[str, str] = {}
     for name, maker in {**MAKERS, "scaled": _scaled(suite.ir)}.items():
-        _try(suite.ir, live, answers, inputs, compare, name, lambda _c, a, m=maker: m(a), plants, skipped)
+        _try(suite.ir, live, answers, inputs, compare, name, _from(maker), plants, skipped)
     _copies(suite.ir, live, answers, inputs, compare, plants, skipped)
     wrong = _evaluated(suite, live, inputs)
     if isinstance(wrong, ReferenceFault):
         return wrong
     for name, found in wrong.items():
-        _try(suite.ir, live, answers, inputs, compare, name, lambda c, _a, f=found, o="": f.get((c.id, o)), plants, skipped, by_output=found)
+        _try(
+            suite.ir,
+            live,
+            answers,
+            inputs,
+            compare,
+            name,
+            _nothing,
+            plants,
+            skipped,
+            by_output=found,
+        )
     honest = {"rounded truth": _honest(suite.ir, live, answers, inputs, compare)}
     passed = all(p.rejected for p in plants) and all(honest.values())
     return SuiteProof(passed=passed, plants=tuple(plants), skipped=skipped, honest=honest)
@@ -113,9 +138,15 @@ def _rounded(ir: KernelIR, answer: Answer) -> dict[str, Array]:
 
 
 def _honest(
-    ir: KernelIR, cases: Sequence[Case], answers: Mapping[str, Answer], inputs: Mapping[str, Mapping[str, Array]], compare: Compare
+    ir: KernelIR,
+    cases: Sequence[Case],
+    answers: Mapping[str, Answer],
+    inputs: Mapping[str, Mapping[str, Array]],
+    compare: Compare,
 ) -> bool:
-    return all(compare(ir, c.dims, _rounded(ir, answers[c.id]), answers[c.id], inputs[c.id]) is None for c in cases)
+    return all(
+        compare(ir, c.dims, _rounded(ir, answers[c.id]), answers[c.id], inputs[c.id]) is None for c in cases
+    )
 
 
 def _try(
@@ -173,13 +204,26 @@ def _copies(
     """Plant each input that has an output's shape as that output."""
     for source in ir.inputs:
         made = {
-            (c.id, t.name): to_reference(source.dtype, np.asarray(inputs[c.id][source.name])).astype(np.float64)
+            (c.id, t.name): to_reference(source.dtype, np.asarray(inputs[c.id][source.name])).astype(
+                np.float64
+            )
             for c in cases
             for t in ir.outputs
             if inputs[c.id][source.name].shape == answers[c.id].arrays[t.name].shape
         }
         if made:
-            _try(ir, cases, answers, inputs, compare, f"copy of {source.name}", lambda _c, _a: None, plants, skipped, by_output=made)
+            _try(
+                ir,
+                cases,
+                answers,
+                inputs,
+                compare,
+                f"copy of {source.name}",
+                _nothing,
+                plants,
+                skipped,
+                by_output=made,
+            )
 
 
 def _evaluated(
@@ -193,11 +237,18 @@ def _evaluated(
     smooth = any(t.dtype in {"float32", "float64"} for t in ir.outputs)
     if ir.numerics.precision == "strict" and floats and smooth:
         wanted["reduced precision"] = [
-            Question({**inputs[c.id], **{t.name: _shortened(inputs[c.id][t.name]) for t in floats}}, c.dims, c.scalars) for c in cases
+            Question(
+                {**inputs[c.id], **{t.name: _shortened(inputs[c.id][t.name]) for t in floats}},
+                c.dims,
+                c.scalars,
+            )
+            for c in cases
         ]
     for scalar in ir.scalars:
         if not scalar.fixed:
-            identity: float | int | bool = True if scalar.dtype == "bool" else 1.0 if scalar.dtype in FLOATS else 1
+            identity: float | int | bool = (
+                True if scalar.dtype == "bool" else 1.0 if scalar.dtype in FLOATS else 1
+            )
             wanted[f"{scalar.name} ignored"] = [
                 Question(inputs[c.id], c.dims, {**c.scalars, scalar.name: identity}) for c in cases
             ]
@@ -206,7 +257,11 @@ def _evaluated(
         truths = runner.evaluate(suite.reference, ir, questions)
         if isinstance(truths, ReferenceFault):
             continue  # the reference refuses such inputs: nothing to plant
-        found[name] = {(c.id, t.name): truth.arrays[t.name] for c, truth in zip(cases, truths, strict=True) for t in ir.outputs}
+        found[name] = {
+            (c.id, t.name): truth.arrays[t.name]
+            for c, truth in zip(cases, truths, strict=True)
+            for t in ir.outputs
+        }
     return found
 
 
@@ -214,7 +269,7 @@ def _shortened(array: Array) -> Array:
     """Return values with 10 bits of mantissa, as TF32 and half arithmetic keep."""
     mantissa, exponent = np.frexp(np.asarray(array, dtype=np.float64))
     with np.errstate(all="ignore"):
-        return np.ldexp(np.rint(mantissa * 2048) / 2048, exponent).astype(array.dtype)
+        return np.asarray(np.ldexp(np.rint(mantissa * 2048) / 2048, exponent).astype(array.dtype))
 
 
 def influence(suite: Suite, cases: Sequence[Case]) -> str | None:
@@ -223,10 +278,18 @@ def influence(suite: Suite, cases: Sequence[Case]) -> str | None:
     runner: ReferenceRunner = suite._runner  # noqa: SLF001 - same room
     usable = [c for c in cases if 0 not in c.dims.values()][-5:]
     base_inputs = [suite.inputs(c) for c in usable]
-    base = runner.evaluate(suite.reference, ir, [Question(i, c.dims, c.scalars) for i, c in zip(base_inputs, usable, strict=True)])
+    base = runner.evaluate(
+        suite.reference,
+        ir,
+        [Question(i, c.dims, c.scalars) for i, c in zip(base_inputs, usable, strict=True)],
+    )
     if isinstance(base, ReferenceFault) or not usable:
         return None
-    again = runner.evaluate(suite.reference, ir, [Question(i, c.dims, c.scalars) for i, c in zip(base_inputs, usable, strict=True)])
+    again = runner.evaluate(
+        suite.reference,
+        ir,
+        [Question(i, c.dims, c.scalars) for i, c in zip(base_inputs, usable, strict=True)],
+    )
     if not isinstance(again, ReferenceFault) and not all(
         np.array_equal(a.arrays[t.name], b.arrays[t.name], equal_nan=t.dtype in FLOATS)
         for a, b in zip(base, again, strict=True)
@@ -236,9 +299,12 @@ def influence(suite: Suite, cases: Sequence[Case]) -> str | None:
     for tensor in ir.inputs:
         others = [suite.inputs(c.model_copy(update={"seed": c.seed + 17})) for c in usable]
         asked = [
-            Question({**i, tensor.name: o[tensor.name]}, c.dims, c.scalars) for i, o, c in zip(base_inputs, others, usable, strict=True)
+            Question({**i, tensor.name: o[tensor.name]}, c.dims, c.scalars)
+            for i, o, c in zip(base_inputs, others, usable, strict=True)
         ]
-        if all(np.array_equal(i[tensor.name], o[tensor.name]) for i, o in zip(base_inputs, others, strict=True)):
+        if all(
+            np.array_equal(i[tensor.name], o[tensor.name]) for i, o in zip(base_inputs, others, strict=True)
+        ):
             continue
         moved = runner.evaluate(suite.reference, ir, asked)
         if isinstance(moved, ReferenceFault):
@@ -249,7 +315,7 @@ def influence(suite: Suite, cases: Sequence[Case]) -> str | None:
             for t in ir.outputs
         )
         if same and not tensor.unused:
-            return f"input {tensor.name!r} does not matter to the reference; mark it \"unused\" or mend the reference"
+            return f'input {tensor.name!r} does not matter to the reference; mark it "unused" or mend the reference'
         if not same and tensor.unused:
             return f"input {tensor.name!r} is marked unused but moves the reference"
     return None

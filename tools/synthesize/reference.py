@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,9 @@ Array = NDArray[Any]
 _MAX_BYTES = 16 << 30
 _MEMORY_BYTES = 24 << 30
 
-FaultKind = Literal["raised", "hung", "killed", "memory", "bad_shape", "bad_dtype", "missing_output", "nondeterministic"]
+FaultKind = Literal[
+    "raised", "hung", "killed", "memory", "bad_shape", "bad_dtype", "missing_output", "nondeterministic"
+]
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class ReferenceRunner:
         self._unsafe = unsafe
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._answers: BinaryIO | None = None
+        self._answers: IO[bytes] | None = None
 
     def evaluate(
         self, source: str, ir: KernelIR, questions: Sequence[Question], *, deadline_s: float = 60.0
@@ -87,9 +89,13 @@ class ReferenceRunner:
             return answered
         reply, data = answered
         if reply["status"] == "no_sandbox":
-            raise SandboxUnavailable(str(reply["message"]), remedy="--unsafe-exec runs code you trust without it")
+            raise SandboxUnavailable(
+                str(reply["message"]), remedy="--unsafe-exec runs code you trust without it"
+            )
         if reply["status"] != "ok":
-            return ReferenceFault(reply["kind"], f"the reference failed: {reply['message']}", reply.get("case"))
+            return ReferenceFault(
+                reply["kind"], f"the reference failed: {reply['message']}", reply.get("case")
+            )
         return _normalised(ir, questions, reply["cases"], data)
 
     def _ask(
@@ -117,12 +123,14 @@ class ReferenceRunner:
             return
         self._stop()
         read_end, write_end = os.pipe()
-        environment = allowed_environment({"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"})
+        environment = allowed_environment(
+            {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        )
         argv = [
             sys.executable, "-P", "-m", "cuda_harness.tools.synthesize.reference_child", str(write_end), str(_MAX_BYTES),
         ]  # fmt: skip
         try:
-            self._process = subprocess.Popen(  # noqa: PLW1509 - one prctl, no allocation
+            self._process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 pass_fds=(write_end,), start_new_session=True, env=environment, preexec_fn=die_with_parent,
             )  # fmt: skip
@@ -166,7 +174,13 @@ def _normalised(
         at += len(case)
         truth = normalise(ir, question.dims, found)
         if isinstance(truth, str):
-            kind: FaultKind = "missing_output" if "returns no" in truth else "bad_dtype" if "dtype" in truth else "bad_shape"
+            kind: FaultKind = (
+                "missing_output"
+                if "returns no" in truth
+                else "bad_dtype"
+                if "dtype" in truth
+                else "bad_shape"
+            )
             return ReferenceFault(kind, truth, number)
         truths.append(truth)
     return truths
@@ -195,6 +209,8 @@ def normalise(ir: KernelIR, dims: Mapping[str, int], found: Mapping[str, Array])
         mask = found.get(f"{tensor.name}.defined")
         if mask is not None:
             if mask.size != array.size:
-                return f"the mask '{tensor.name}.defined' has shape {list(mask.shape)}, its output {list(shape)}"
+                return (
+                    f"the mask '{tensor.name}.defined' has shape {list(mask.shape)}, its output {list(shape)}"
+                )
             defined[tensor.name] = mask.reshape(shape).astype(bool)
     return Truth(arrays, defined)

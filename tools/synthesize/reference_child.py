@@ -10,7 +10,7 @@ import signal
 import struct
 import sys
 import traceback
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ _LENGTH = struct.Struct("<Q")
 MAX_HEADER = 32 << 20
 
 
-def read_frame(stream: BinaryIO, *, max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
+def read_frame(stream: IO[bytes], *, max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
     """Return the next frame and its blobs; raises EOFError or ValueError."""
     (size,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
     if size > MAX_HEADER:
@@ -33,16 +33,15 @@ def read_frame(stream: BinaryIO, *, max_bytes: int) -> tuple[dict[str, Any], lis
     return header, [_exactly(stream, n) for n in sizes]
 
 
-def write_frame(stream: BinaryIO, header: dict[str, Any], blobs: list[bytes]) -> None:
+def write_frame(stream: IO[bytes], header: dict[str, Any], blobs: list[bytes]) -> None:
     """Write one frame."""
     data = json.dumps({**header, "blobs": [len(b) for b in blobs]}).encode()
     stream.write(_LENGTH.pack(len(data)) + data)
-    for blob in blobs:
-        stream.write(blob)
+    stream.writelines(blobs)
     stream.flush()
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def _exactly(stream: IO[bytes], size: int) -> bytes:
     data = stream.read(size)
     if data is None or len(data) != size:
         msg = "the peer ended"
@@ -72,7 +71,9 @@ def rebuild(heads: list[dict[str, Any]], blobs: list[bytes]) -> dict[str, NDArra
         if dtype.kind not in "fiub" or dtype.hasobject:
             msg = f"{head['name']!r} has dtype {dtype}, which is not plain numbers"
             raise ValueError(msg)
-        found[str(head["name"])] = np.frombuffer(blob, dtype=dtype).reshape([int(n) for n in head["shape"]]).copy()
+        found[str(head["name"])] = (
+            np.frombuffer(blob, dtype=dtype).reshape([int(n) for n in head["shape"]]).copy()
+        )
     return found
 
 
@@ -97,7 +98,12 @@ def run_batch(header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any
             arrays = {str(k): _plain(v) for k, v in found.items()}
             case_heads, case_blobs = describe_arrays(arrays)
         except MemoryError:
-            return {"status": "fault", "kind": "memory", "case": number, "message": "it uses more memory than it may"}, []
+            return {
+                "status": "fault",
+                "kind": "memory",
+                "case": number,
+                "message": "it uses more memory than it may",
+            }, []
         except BaseException as exc:  # noqa: BLE001 - as above
             return {"status": "fault", "kind": "raised", "case": number, "message": _shown(exc)}, []
         heads.append(case_heads)
@@ -147,7 +153,9 @@ def main() -> None:
             with os.fdopen(write_end, "wb") as stream:
                 try:
                     contain_python(
-                        cpu_seconds=int(header["seconds"]) + 1, memory_bytes=int(header["memory"]), unsafe=header["unsafe"]
+                        cpu_seconds=int(header["seconds"]) + 1,
+                        memory_bytes=int(header["memory"]),
+                        unsafe=header["unsafe"],
                     )
                     reply, data = run_batch(header, blobs)
                 except SandboxUnavailable as exc:
@@ -172,8 +180,10 @@ def _forward(read_end: int, answer_fd: int, child: int) -> None:
     _, status = os.waitpid(child, 0)
     if passed == 0:
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        kind = {signal.SIGXCPU: "hung", signal.SIGKILL: "memory"}.get(number or 0, "killed")
-        message = "it did not end in time" if kind == "hung" else f"it ended the process (wait status {status})"
+        kind = {int(signal.SIGXCPU): "hung", int(signal.SIGKILL): "memory"}.get(number or 0, "killed")
+        message = (
+            "it did not end in time" if kind == "hung" else f"it ended the process (wait status {status})"
+        )
         data = json.dumps({"status": "fault", "kind": kind, "message": message, "blobs": []}).encode()
         os.write(answer_fd, _LENGTH.pack(len(data)) + data)
 

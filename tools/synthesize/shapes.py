@@ -46,7 +46,30 @@ def admitted(ir: KernelIR, dims: Mapping[str, int]) -> bool:
 
 def candidates(dim: Dim, interesting: Iterable[int], *, most: int) -> list[int]:
     """Return sizes of one dim worth trying, admitted by its own rules, smallest first."""
-    wanted = {dim.min, dim.min + 1, 1, 2, 3, 5, 7, 13, 17, 31, 32, 33, 37, 61, 64, 65, 97, 127, 128, 129, 131, 257}
+    wanted = {
+        dim.min,
+        dim.min + 1,
+        1,
+        2,
+        3,
+        5,
+        7,
+        13,
+        17,
+        31,
+        32,
+        33,
+        37,
+        61,
+        64,
+        65,
+        97,
+        127,
+        128,
+        129,
+        131,
+        257,
+    }
     for n in interesting:
         wanted |= {n - 1, n, n + 1, 2 * n + 3}
     if dim.min == 0:
@@ -78,10 +101,10 @@ def shapes(
     small = {n: [s for s in lists[n] if 0 < s <= 70] or lists[n][:3] for n in lists}
     names = list(lists)
     primes = [17, 37, 5, 31, 13, 61, 7]
-    odd = {n: min(lists[n], key=lambda s, p=primes[i % 7]: (s == 0, abs(s - p))) for i, n in enumerate(names)}
+    odd = {n: _nearest(lists[n], primes[i % 7]) for i, n in enumerate(names)}
     wanted.append(odd)
     if len(names) > 1:
-        wanted.append({n: min(lists[n], key=lambda s, p=primes[(i + 3) % 7]: (s == 0, abs(s - p))) for i, n in enumerate(names)})
+        wanted.append({n: _nearest(lists[n], primes[(i + 3) % 7]) for i, n in enumerate(names)})
     for name in names:  # one dim sweeps, the others stay small and apart
         for size in lists[name]:
             if size > 1 or size == 0:
@@ -112,6 +135,10 @@ def shapes(
     return sorted(chosen, key=lambda w: work(ir, w))
 
 
+def _nearest(sizes: list[int], wanted: int) -> int:
+    return min(sizes, key=lambda size: (size == 0, abs(size - wanted)))
+
+
 def _search(ir: KernelIR, lists: Mapping[str, list[int]], *, tries: int = 20_000) -> list[Sizes]:
     """Return sizes that satisfy constraints which random picks rarely meet."""
     found = []
@@ -134,12 +161,20 @@ def scaled_target(ir: KernelIR, budget: int) -> Sizes:
     sizes = ir.target_dims
     stuck: set[str] = set()
     while work(ir, sizes) > budget:
-        free = [d for d in ir.dims if not d.fixed and d.name not in stuck and sizes[d.name] > max(d.min, d.multiple_of, 1)]
+        free = [
+            d
+            for d in ir.dims
+            if not d.fixed and d.name not in stuck and sizes[d.name] > max(d.min, d.multiple_of, 1)
+        ]
         if not free:
             return sizes
         dim = max(free, key=lambda d: sizes[d.name])
         half = sizes[dim.name] // 2
-        half = 1 << (half.bit_length() - 1) if dim.power_of_two and half else half // dim.multiple_of * dim.multiple_of
+        half = (
+            1 << (half.bit_length() - 1)
+            if dim.power_of_two and half
+            else half // dim.multiple_of * dim.multiple_of
+        )
         changed = {**sizes, dim.name: max(half, dim.min, 1)}
         if changed[dim.name] >= sizes[dim.name] or not admitted(ir, changed):
             stuck.add(dim.name)

@@ -59,7 +59,9 @@ class Disagreement:
     message: str
 
 
-Compare = Callable[[KernelIR, Mapping[str, int], Mapping[str, Array], Answer, Mapping[str, Array]], str | None]
+Compare = Callable[
+    [KernelIR, Mapping[str, int], Mapping[str, Array], Answer, Mapping[str, Array]], str | None
+]
 """Returns why `got` is wrong, `None` when it is right."""
 
 
@@ -98,18 +100,26 @@ class Suite:
         """Case id -> why it is not asked."""
 
     # ---- cases ----
-    def cases(self, stage: StageName, *, tunables: Iterable[int] = (), target: Sizes | None = None) -> tuple[Case, ...]:
+    def cases(
+        self, stage: StageName, *, tunables: Iterable[int] = (), target: Sizes | None = None
+    ) -> tuple[Case, ...]:
         """Return the cases of a stage; `target` replaces the target sizes where they must be scaled."""
         tunables = sorted({n for n in tunables if 1 < n <= 4096})
         if stage == "tiny":
-            sizes = shapes(self.ir, [*tunables, 32], count=6, budget=6 * TINY_WORK, seed=self.seed, largest=700)
+            sizes = shapes(
+                self.ir, [*tunables, 32], count=6, budget=6 * TINY_WORK, seed=self.seed, largest=700
+            )
             return self._spread(stage, sizes, self._regimes()[:1] + ("ties",) * ("ties" in self._regimes()))
         if stage == "shapes":
             sizes = shapes(self.ir, [*tunables, 32, 1024], count=14, budget=SHAPES_WORK, seed=self.seed + 1)
             return tuple(self._case(stage, s, "normal") for s in sizes)
         if stage == "values":
-            found = shapes(self.ir, tunables, count=8, budget=8 * VALUES_WORK, seed=self.seed + 2, largest=300)
-            usable = [s for s in found if 0 not in s.values() and work(self.ir, s) <= VALUES_WORK] or found[:1]
+            found = shapes(
+                self.ir, tunables, count=8, budget=8 * VALUES_WORK, seed=self.seed + 2, largest=300
+            )
+            usable = [s for s in found if 0 not in s.values() and work(self.ir, s) <= VALUES_WORK] or found[
+                :1
+            ]
             sizes = [usable[len(usable) // 2], usable[-1]] if len(usable) > 1 else usable
             return tuple(self._case(stage, s, r) for r in self._regimes() for s in sizes)
         if stage == "target":
@@ -118,7 +128,8 @@ class Suite:
         usable = [s for s in found if 0 not in s.values()] or found
         middle = usable[-1]
         return tuple(
-            self._case(stage, middle, r, salt=i) for i, r in enumerate(("normal", "normal", self._regimes()[1 % len(self._regimes())]))
+            self._case(stage, middle, r, salt=i)
+            for i, r in enumerate(("normal", "normal", self._regimes()[1 % len(self._regimes())]))
         )
 
     def scaled_target(self, budget: int) -> Sizes:
@@ -134,24 +145,37 @@ class Suite:
     def _case(self, stage: StageName, sizes: Sizes, regime: str, *, salt: int = 0) -> Case:
         text = f"{stage}|{json.dumps(sizes, sort_keys=True)}|{regime}|{salt}"
         seed = (self.seed * 0x9E3779B1 + zlib.crc32(text.encode())) % (1 << 62)
-        name = f"{stage}-{'x'.join(str(v) for v in sizes.values()) or 'one'}-{regime}" + (f"-{salt}" if salt else "")
-        return Case(id=name, stage=stage, dims=sizes, scalars=scalars_of(self.ir, name, seed), regime=regime, seed=seed)
+        name = f"{stage}-{'x'.join(str(v) for v in sizes.values()) or 'one'}-{regime}" + (
+            f"-{salt}" if salt else ""
+        )
+        return Case(
+            id=name,
+            stage=stage,
+            dims=sizes,
+            scalars=scalars_of(self.ir, name, seed),
+            regime=regime,
+            seed=seed,
+        )
 
     # ---- inputs and truths ----
     def inputs(self, case: Case) -> dict[str, Array]:
         """Return the inputs of a case in their exact dtypes."""
         return draw(self.ir, self.specs, case)
 
-    def answers(self, cases: Sequence[Case], *, deadline_s: float = 120.0) -> dict[str, Answer] | ReferenceFault:
+    def answers(
+        self, cases: Sequence[Case], *, deadline_s: float = 120.0
+    ) -> dict[str, Answer] | ReferenceFault:
         """Return the truth of each case by id; cases whose truth cannot be represented are left out with a reason."""
-        missing = [c for c in cases if c.id not in self._answers and c.id not in self.skipped and not self._load(c)]
+        missing = [
+            c for c in cases if c.id not in self._answers and c.id not in self.skipped and not self._load(c)
+        ]
         if missing:
             found = self._evaluate(missing, deadline_s)
             if isinstance(found, ReferenceFault):
                 return found
         return {c.id: self._answers[c.id] for c in cases if c.id in self._answers}
 
-    def _evaluate(self, cases: Sequence[Case], deadline_s: float) -> None | ReferenceFault:
+    def _evaluate(self, cases: Sequence[Case], deadline_s: float) -> ReferenceFault | None:
         questions = []
         for case in cases:
             inputs = self.inputs(case)
@@ -161,7 +185,11 @@ class Suite:
         if isinstance(truths, ReferenceFault):
             if truths.case is not None:
                 blamed = cases[truths.case // 3]
-                return ReferenceFault(truths.kind, f"{truths.message} [at {blamed.dims}, regime {blamed.regime}]", truths.case // 3)
+                return ReferenceFault(
+                    truths.kind,
+                    f"{truths.message} [at {blamed.dims}, regime {blamed.regime}]",
+                    truths.case // 3,
+                )
             return truths
         for index, case in enumerate(cases):
             truth, moved = truths[3 * index], truths[3 * index + 1 : 3 * index + 3]
@@ -236,7 +264,15 @@ class Suite:
         path = self._path(case)
         if path is None:
             return
-        flat = {f"{k}:{n}": a for k, d in (("arrays", answer.arrays), ("defined", answer.defined), ("sensitivity", answer.sensitivity)) for n, a in d.items()}
+        flat = {
+            f"{k}:{n}": a
+            for k, d in (
+                ("arrays", answer.arrays),
+                ("defined", answer.defined),
+                ("sensitivity", answer.sensitivity),
+            )
+            for n, a in d.items()
+        }
         heads, blobs = describe_arrays(flat)
         if sum(map(len, blobs)) > _CACHE_BYTES:
             return
@@ -256,8 +292,15 @@ class Suite:
             msg = "there is no second reference"
             raise ValueError(msg)
         tiny = shapes(self.ir, (), count=5, budget=30_000, seed=self.seed + 4, largest=24)
-        cases = [self._case("tiny", s, r, salt=7) for s in tiny for r in self._regimes() if work(self.ir, s) <= 12_000]
-        cases = sorted(cases or [self._case("tiny", tiny[0], "normal", salt=7)], key=lambda c: work(self.ir, c.dims))[:40]
+        cases = [
+            self._case("tiny", s, r, salt=7)
+            for s in tiny
+            for r in self._regimes()
+            if work(self.ir, s) <= 12_000
+        ]
+        cases = sorted(
+            cases or [self._case("tiny", tiny[0], "normal", salt=7)], key=lambda c: work(self.ir, c.dims)
+        )[:40]
         questions = [Question(self.inputs(c), c.dims, c.scalars) for c in cases]
         first = self._runner.evaluate(self.reference, self.ir, questions)
         if isinstance(first, ReferenceFault):
@@ -278,14 +321,20 @@ def _sensitivity(ir: KernelIR, truth: Truth, moved: Sequence[Truth]) -> dict[str
         if tensor.dtype in FLOATS:
             base = truth.arrays[tensor.name]
             with np.errstate(all="ignore"):
-                found[tensor.name] = np.max([np.abs(m.arrays[tensor.name] - base) for m in moved], axis=0) if base.size else base
+                found[tensor.name] = (
+                    np.max([np.abs(m.arrays[tensor.name] - base) for m in moved], axis=0)
+                    if base.size
+                    else base
+                )
     return found
 
 
 def _differ(ir: KernelIR, case: Case, a: Truth, b: Truth) -> Disagreement | None:
     for tensor in ir.outputs:
         x, y = a.arrays[tensor.name], b.arrays[tensor.name]
-        mask = a.defined.get(tensor.name, np.ones(x.shape, dtype=bool)) & b.defined.get(tensor.name, np.ones(x.shape, dtype=bool))
+        mask = a.defined.get(tensor.name, np.ones(x.shape, dtype=bool)) & b.defined.get(
+            tensor.name, np.ones(x.shape, dtype=bool)
+        )
         if tensor.compare is not None and tensor.compare.mode == "set":
             x, y = np.sort(x.reshape(-1)), np.sort(y.reshape(-1))
             mask = np.ones(x.shape, dtype=bool)

@@ -43,7 +43,9 @@ class Finding(Model):
     remedy: str = ""
 
 
-def examine(*, base_url: str | None = None, api_key: str | None = None, timeout_s: float = 60.0) -> list[Finding]:
+def examine(
+    *, base_url: str | None = None, api_key: str | None = None, timeout_s: float = 60.0
+) -> list[Finding]:
     """Return what works here: Python, NVRTC, headers, g++ and the CPU executor, sandbox, GPU, tools, endpoint, disk."""
     checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
         ("python", _python),
@@ -55,7 +57,12 @@ def examine(*, base_url: str | None = None, api_key: str | None = None, timeout_
         ("sandbox", _sandbox),
         ("gpu", lambda: _gpu(timeout_s)),
         ("ncu", lambda: _program("ncu", "profiles are read from the cubin and from times")),
-        ("compute-sanitizer", lambda: _program("compute-sanitizer", "the CPU executor's check mode still finds races and bounds")),
+        (
+            "compute-sanitizer",
+            lambda: _program(
+                "compute-sanitizer", "the CPU executor's check mode still finds races and bounds"
+            ),
+        ),
         ("model endpoint", lambda: _endpoint(base_url, api_key)),
         ("cache folder", _cache),
     )
@@ -71,7 +78,11 @@ def examine(*, base_url: str | None = None, api_key: str | None = None, timeout_
 
 
 def _python() -> Finding:
-    return Finding(name="python", status="ok", detail=f"{platform.python_version()} on {platform.machine()}, {os.cpu_count()} cores")
+    return Finding(
+        name="python",
+        status="ok",
+        detail=f"{platform.python_version()} on {platform.machine()}, {os.cpu_count()} cores",
+    )
 
 
 def _compiles(name: str, source: str, what: str) -> Finding:
@@ -98,10 +109,18 @@ def _host_compiler() -> Finding:
         )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="cuda-harness-doctor-") as folder:
         source = Path(folder) / "probe.cpp"
-        source.write_text("#include <cmath>\nextern \"C\" float probe(float x) { return std::sqrt(x); }\n")
-        done = run(["g++", "-std=c++17", "-shared", "-fPIC", str(source), "-o", str(Path(folder) / "probe.so")], timeout_s=60)
+        source.write_text('#include <cmath>\nextern "C" float probe(float x) { return std::sqrt(x); }\n')
+        done = run(
+            ["g++", "-std=c++17", "-shared", "-fPIC", str(source), "-o", str(Path(folder) / "probe.so")],
+            timeout_s=60,
+        )
     if not done.ok:
-        return Finding(name="g++", status="broken", detail=done.text()[:300], remedy="install a working g++ with its C++ headers")
+        return Finding(
+            name="g++",
+            status="broken",
+            detail=done.text()[:300],
+            remedy="install a working g++ with its C++ headers",
+        )
     version = run(["g++", "--version"], timeout_s=20).stdout.decode("utf-8", "replace").splitlines()[0]
     return Finding(name="g++", status="ok", detail=version)
 
@@ -110,13 +129,20 @@ def _cpu_executor() -> Finding:
     from cuda_harness.tools.execute.cpu.executor import CpuExecutor
     from cuda_harness.tools.execute.protocol import Buffer, Job, JobOk, LaunchOp, PointerArg, Program
 
-    program = Program((Buffer("x", "float32", 32, "out"),), (LaunchOp("probe", (1, 1, 1), (32, 1, 1), 0, (PointerArg("x"),)),))
+    program = Program(
+        (Buffer("x", "float32", 32, "out"),),
+        (LaunchOp("probe", (1, 1, 1), (32, 1, 1), 0, (PointerArg("x"),)),),
+    )
     parts = []
     executor = CpuExecutor()
     for mode in ("plain", "check"):
-        done = executor.run(Job(_KERNEL, program, ({},), mode=mode))  # type: ignore[arg-type]
+        done = executor.run(Job(_KERNEL, program, ({},), mode=mode))
         if not isinstance(done, JobOk) or not (done.calls[0].arrays["x"] == 1.0).all():
-            return Finding(name="cpu executor", status="broken", detail=f"{mode} mode: {getattr(done, 'message', 'wrong result')}"[:300])
+            return Finding(
+                name="cpu executor",
+                status="broken",
+                detail=f"{mode} mode: {getattr(done, 'message', 'wrong result')}"[:300],
+            )
         parts.append(mode)
     return Finding(name="cpu executor", status="ok", detail=f"runs kernels in {' and '.join(parts)} mode")
 
@@ -144,7 +170,7 @@ def _gpu(timeout_s: float) -> Finding:
         )  # fmt: skip
     facts = json.loads(done.stdout)
     extra = "cu13" if facts["driver"] >= 13_000 else "cu12"
-    detail = f"{facts['name']}, compute capability {facts['cc'][0]}.{facts['cc'][1]}, driver for CUDA {facts['driver'] // 1000}.{facts['driver'] % 1000 // 10}; wheels that fit: [{extra}]"  # noqa: E501
+    detail = f"{facts['name']}, compute capability {facts['cc'][0]}.{facts['cc'][1]}, driver for CUDA {facts['driver'] // 1000}.{facts['driver'] % 1000 // 10}; wheels that fit: [{extra}]"
     return Finding(name="gpu", status="ok", detail=detail)
 
 
@@ -152,9 +178,16 @@ def _program(name: str, otherwise: str) -> Finding:
     try:
         done = run([name, "--version"], timeout_s=30)
     except ProgramMissing:
-        return Finding(name=name, status="missing", detail=f"not on PATH; {otherwise}", remedy="install the CUDA toolkit's tools")
+        return Finding(
+            name=name,
+            status="missing",
+            detail=f"not on PATH; {otherwise}",
+            remedy="install the CUDA toolkit's tools",
+        )
     if not done.ok:
-        return Finding(name=name, status="broken", detail=done.text()[:200], remedy="reinstall the CUDA toolkit's tools")
+        return Finding(
+            name=name, status="broken", detail=done.text()[:200], remedy="reinstall the CUDA toolkit's tools"
+        )
     lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if "ersion" in line]
     return Finding(name=name, status="ok", detail=(lines or ["works"])[0].strip()[:120])
 
@@ -168,17 +201,37 @@ def _endpoint(base_url: str | None, api_key: str | None) -> Finding:
         )  # fmt: skip
     address = (base_url or "https://api.openai.com/v1").rstrip("/") + "/models"
     if not address.startswith(("http://", "https://")):
-        return Finding(name=name, status="broken", detail=f"{base_url!r} is no http address", remedy="mend OPENAI_BASE_URL")
-    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {api_key}"} if api_key else {})  # noqa: S310
+        return Finding(
+            name=name,
+            status="broken",
+            detail=f"{base_url!r} is no http address",
+            remedy="mend OPENAI_BASE_URL",
+        )
+    request = urllib.request.Request(  # noqa: S310 - http(s) only, checked above
+        address, headers={"Authorization": f"Bearer {api_key}"} if api_key else {}
+    )
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - http(s) only, checked above
             answer.read(1 << 16)
-            return Finding(name=name, status="ok", detail=f"{base_url or 'the default endpoint'} answers ({answer.status})")
+            return Finding(
+                name=name,
+                status="ok",
+                detail=f"{base_url or 'the default endpoint'} answers ({answer.status})",
+            )
     except urllib.error.HTTPError as exc:
-        remedy = "check OPENAI_API_KEY" if exc.code in {401, 403} else "check the address; some servers do not list models"
+        remedy = (
+            "check OPENAI_API_KEY"
+            if exc.code in {401, 403}
+            else "check the address; some servers do not list models"
+        )
         return Finding(name=name, status="broken", detail=f"answers with status {exc.code}", remedy=remedy)
     except (OSError, ValueError) as exc:
-        return Finding(name=name, status="broken", detail=f"does not answer: {exc}"[:200], remedy="start the server, or mend OPENAI_BASE_URL")
+        return Finding(
+            name=name,
+            status="broken",
+            detail=f"does not answer: {exc}"[:200],
+            remedy="start the server, or mend OPENAI_BASE_URL",
+        )
 
 
 def _cache() -> Finding:
@@ -190,7 +243,17 @@ def _cache() -> Finding:
         probe.write_bytes(b"x")
         probe.unlink()
     except OSError as exc:
-        return Finding(name="cache folder", status="broken", detail=f"{root} is not writable: {exc.strerror}", remedy="set XDG_CACHE_HOME")
+        return Finding(
+            name="cache folder",
+            status="broken",
+            detail=f"{root} is not writable: {exc.strerror}",
+            remedy="set XDG_CACHE_HOME",
+        )
     free = shutil.disk_usage(root).free
     status: Literal["ok", "broken"] = "ok" if free > 1 << 30 else "broken"
-    return Finding(name="cache folder", status=status, detail=f"{root}, {free >> 30} GiB free", remedy="" if status == "ok" else "free disk space")
+    return Finding(
+        name="cache folder",
+        status=status,
+        detail=f"{root}, {free >> 30} GiB free",
+        remedy="" if status == "ok" else "free disk space",
+    )

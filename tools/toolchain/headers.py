@@ -49,5 +49,11 @@ def toolchain_identity() -> str:
             versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    own = [p.read_text() for p in sorted(DEVICE_HEADERS.rglob("*")) if p.is_file()] if DEVICE_HEADERS.is_dir() else []
-    return sha256({"abi": ABI, "versions": versions, "folders": include_folders(), "prelude": prelude(), "own": own})
+    own = (
+        [p.read_text() for p in sorted(DEVICE_HEADERS.rglob("*")) if p.is_file()]
+        if DEVICE_HEADERS.is_dir()
+        else []
+    )
+    return sha256(
+        {"abi": ABI, "versions": versions, "folders": include_folders(), "prelude": prelude(), "own": own}
+    )

@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from cuda_harness.state.errors import CompilerUnavailable
 from cuda_harness.state.results import (
@@ -41,8 +41,8 @@ _KEEP_BYTES = 1 << 30
 @dataclass
 class _Worker:
     process: "subprocess.Popen[bytes]"
-    jobs: BinaryIO
-    answers: BinaryIO
+    jobs: IO[bytes]
+    answers: IO[bytes]
 
     def end(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -89,9 +89,17 @@ class Compiler:
         began = time.monotonic()
         resolved = resolve_includes(source)
         if resolved.violations:
-            found = tuple(Diagnostic(severity="error", line=v.line, message=v.text) for v in resolved.violations)
-            return CompileRejected(diagnostics=found, log="\n".join(f"line {v.line}: {v.text}" for v in resolved.violations), seconds=0)
-        defines = "".join(f"#define {name} {_literal(value)}\n" for name, value in sorted((macros or {}).items()))
+            found = tuple(
+                Diagnostic(severity="error", line=v.line, message=v.text) for v in resolved.violations
+            )
+            return CompileRejected(
+                diagnostics=found,
+                log="\n".join(f"line {v.line}: {v.text}" for v in resolved.violations),
+                seconds=0,
+            )
+        defines = "".join(
+            f"#define {name} {_literal(value)}\n" for name, value in sorted((macros or {}).items())
+        )
         text = defines + prelude() + resolved.source
         job = {
             "source": text, "arch": arch, "fast_math": fast_math, "max_registers": max_registers,
@@ -112,7 +120,10 @@ class Compiler:
         answer, cubin = answered
         if answer["status"] != "ok":
             return _failed(answer, resolved.headers, seconds)
-        facts = {"log": answer["log"][:_LOG_CHARS], "kernels": [k.model_dump() for k in parse_ptxas(answer["log"])]}
+        facts = {
+            "log": answer["log"][:_LOG_CHARS],
+            "kernels": [k.model_dump() for k in parse_ptxas(answer["log"])],
+        }
         path = self._publish(key, facts, cubin)
         return _ok(facts, path, arch, seconds=seconds, cached=False)
 
@@ -133,7 +144,11 @@ class Compiler:
                     worker.end()
                     if attempt == 2:
                         if code is not None and code < 0:
-                            return {"status": "failed", "kind": "crash", "log": f"the compiler ended with signal {-code}"}, b""
+                            return {
+                                "status": "failed",
+                                "kind": "crash",
+                                "log": f"the compiler ended with signal {-code}",
+                            }, b""
                         msg = f"the compile worker does not work: {exc}"
                         raise CompilerUnavailable(msg, remedy=_REMEDY) from exc
                     continue
@@ -159,7 +174,7 @@ class Compiler:
                     return worker
                 worker.end()
         read_end, write_end = os.pipe()
-        process = subprocess.Popen(  # noqa: PLW1509 - one prctl, no allocation
+        process = subprocess.Popen(
             [sys.executable, "-P", "-m", "cuda_harness.tools.toolchain.worker", str(write_end), str(_MEMORY_BYTES)],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(write_end,),
             start_new_session=True, env=allowed_environment(), preexec_fn=die_with_parent,
@@ -173,7 +188,11 @@ class Compiler:
         try:
             head, _, body = path.read_bytes().partition(b"\n")
             facts = json.loads(head)
-            if not isinstance(facts, dict) or facts.get("sha256") != hashlib.sha256(body).hexdigest() or not body:
+            if (
+                not isinstance(facts, dict)
+                or facts.get("sha256") != hashlib.sha256(body).hexdigest()
+                or not body
+            ):
                 return None
         except (OSError, ValueError):
             return None
@@ -193,7 +212,9 @@ class Compiler:
             _write(folder / f"{key}.cubin", json.dumps(facts).encode() + b"\n" + cubin)
         except OSError as exc:
             msg = f"cannot write the compiled kernel to {str(folder)!r}: {exc.strerror or exc}"
-            raise CompilerUnavailable(msg, remedy="free disk space, or set XDG_CACHE_HOME to a writable folder") from exc
+            raise CompilerUnavailable(
+                msg, remedy="free disk space, or set XDG_CACHE_HOME to a writable folder"
+            ) from exc
         if secrets.randbelow(50) == 0:
             self._trim()
         return folder / f"{key}.bin"
@@ -257,22 +278,38 @@ def _failed(answer: dict[str, Any], headers: tuple[str, ...], seconds: float) ->
     log, kind = str(answer.get("log", "")), str(answer.get("kind", ""))
     if kind == "DynamicLibNotFoundError" or kind in {"ImportError", "ModuleNotFoundError"}:
         return CompileEnvironment(message=f"NVRTC is not usable: {log[:300]}", remedy=_REMEDY)
-    missing = re.search(r"cannot open source file \"([^\"]+)\"", log) or re.search(r"could not open source file \"([^\"]+)\"", log)
-    if missing and (missing.group(1) in DEVICE or missing.group(1) in headers or not re.search(r"kernel\.cu\(\d+\)", log)):
-        return CompileEnvironment(message=f"the allowed header {missing.group(1)!r} is not installed", remedy=_REMEDY)
+    missing = re.search(r"cannot open source file \"([^\"]+)\"", log) or re.search(
+        r"could not open source file \"([^\"]+)\"", log
+    )
+    if missing and (
+        missing.group(1) in DEVICE or missing.group(1) in headers or not re.search(r"kernel\.cu\(\d+\)", log)
+    ):
+        return CompileEnvironment(
+            message=f"the allowed header {missing.group(1)!r} is not installed", remedy=_REMEDY
+        )
     diagnostics = parse_diagnostics(log)
     if not diagnostics and kind != "crash" and "NVRTC_ERROR_COMPILATION" not in log and "ptxas" not in log:
-        return CompileEnvironment(message=f"the compiler failed: {kind}: {log[:400]}", remedy="see `cuda-harness doctor`")
+        return CompileEnvironment(
+            message=f"the compiler failed: {kind}: {log[:400]}", remedy="see `cuda-harness doctor`"
+        )
     return CompileRejected(diagnostics=diagnostics, log=_head_and_tail(log), seconds=seconds)
 
 
 def parse_diagnostics(log: str) -> tuple[Diagnostic, ...]:
     """Return errors and warnings of NVRTC and ptxas; `line` only for the kernel's own text."""
     found = []
-    for match in re.finditer(r"^(\S[^\n(]*)\((\d+)\): (?:catastrophic )?(error|warning)(?: #[\w-]+)?: ([^\n]+)", log, re.MULTILINE):
+    for match in re.finditer(
+        r"^(\S[^\n(]*)\((\d+)\): (?:catastrophic )?(error|warning)(?: #[\w-]+)?: ([^\n]+)", log, re.MULTILINE
+    ):
         own = match.group(1).endswith("kernel.cu")
         severity: Any = match.group(3)
-        found.append(Diagnostic(severity=severity, line=int(match.group(2)) if own else None, message=match.group(4).strip()[:600]))
+        found.append(
+            Diagnostic(
+                severity=severity,
+                line=int(match.group(2)) if own else None,
+                message=match.group(4).strip()[:600],
+            )
+        )
     for match in re.finditer(r"^ptxas (?:fatal|error)\s*: ([^\n]+)", log, re.MULTILINE):
         found.append(Diagnostic(severity="error", line=None, message=match.group(1).strip()[:600]))
     return tuple(found[:60])

@@ -201,7 +201,9 @@ def _directive_facts(source: str) -> tuple[list[Include], list[Remark]]:
             for word in _WORD.findall(rest):
                 reserved = word.startswith("__") or (word.startswith("_") and word[1:2].isupper())
                 if (reserved and word not in ALLOWED_CONDITIONS) or word in {"linux", "unix"}:
-                    refused.append(Remark(line, f"a conditional on {word} makes executors see different programs"))
+                    refused.append(
+                        Remark(line, f"a conditional on {word} makes executors see different programs")
+                    )
         elif name == "pragma" and not re.match(r"(unroll|nounroll|once|diag_suppress|nv_\w+)\b", rest):
             refused.append(Remark(line, f"#pragma {rest[:40]} is not allowed"))
     for match in re.finditer(r"\b(__has_include(?:_next)?|__has_embed|_Pragma)\b", blank_comments(source)):
@@ -319,7 +321,9 @@ class _Walker:
         parameters = declarator.child_by_field_name("parameters")
         bounds = re.search(r"__launch_bounds__\s*\(\s*(\d+)", head)
         listed = tuple(
-            self._parameter(c) for c in (parameters.named_children if parameters else ()) if c.type.endswith("parameter_declaration")
+            self._parameter(c)
+            for c in (parameters.named_children if parameters else ())
+            if c.type.endswith("parameter_declaration")
         )
         listed = tuple(p for p in listed if p.c_type != "void" or p.is_pointer)
         self.kernels.append(
@@ -341,7 +345,13 @@ class _Walker:
         words = set(_WORD.findall(head))
         if "__shared__" in words:
             return
-        space = "device" if words & {"__device__", "__managed__"} else "constant" if "__constant__" in words else None
+        space = (
+            "device"
+            if words & {"__device__", "__managed__"}
+            else "constant"
+            if "__constant__" in words
+            else None
+        )
         if space is None and inside and "static" in words and not words & {"constexpr", "const"}:
             space = "static"
         if space is None or _find(node, "function_declarator") is not None:
@@ -353,7 +363,7 @@ class _Walker:
 
 def parse_parameter(text: str) -> Parameter:
     """Return the parameter that `text` declares, for example `const float* __restrict__ x`."""
-    text = text.split("=")[0]
+    text = text.split("=", maxsplit=1)[0]
     tensor_map = "CUtensorMap" in text
     array = "[" in text
     cleaned = re.sub(r"\[[^\]]*\]", " ", text)
@@ -361,7 +371,16 @@ def parse_parameter(text: str) -> Parameter:
     stars = cleaned.count("*") + int(array)
     before = cleaned.split("*")[0] if "*" in cleaned else cleaned
     words = _WORD.findall(cleaned)
-    qualifiers = {"const", "volatile", "__restrict__", "__restrict", "restrict", "struct", "register", "__grid_constant__"}
+    qualifiers = {
+        "const",
+        "volatile",
+        "__restrict__",
+        "__restrict",
+        "restrict",
+        "struct",
+        "register",
+        "__grid_constant__",
+    }
     kept = [w for w in words if w not in qualifiers]
     is_const = bool(re.search(r"\bconst\b", before))
     name = kept[-1] if len(kept) > 1 and (" ".join(kept) not in _C_DTYPES) else ""
@@ -380,7 +399,7 @@ def _find(node: Any, kind: str) -> Any:  # noqa: ANN401 - tree_sitter.Node or No
     return next(iter(_all(node, {kind})), None)
 
 
-def _all(node: Any, kinds: set[str]) -> Iterator[Any]:
+def _all(node: Any, kinds: set[str]) -> Iterator[Any]:  # noqa: ANN401 - tree_sitter.Node
     stack = [node]
     while stack:
         current = stack.pop(0)

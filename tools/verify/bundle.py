@@ -49,11 +49,15 @@ def load_bundle(folder: Path) -> Bundle:
     """
     if not folder.is_dir():
         msg = f"{str(folder)!r} is not a folder"
-        raise ConfigError(msg, remedy="give the folder of a bundle: ir.json, kernel.cu, plan.json, reference.py")
+        raise ConfigError(
+            msg, remedy="give the folder of a bundle: ir.json, kernel.cu, plan.json, reference.py"
+        )
     missing = [n for n in ("ir.json", "kernel.cu", "plan.json", "reference.py") if not (folder / n).is_file()]
     if missing:
         msg = f"the bundle {str(folder)!r} lacks {', '.join(missing)}"
-        raise ConfigError(msg, remedy="a bundle is a folder with ir.json, kernel.cu, plan.json and reference.py")
+        raise ConfigError(
+            msg, remedy="a bundle is a folder with ir.json, kernel.cu, plan.json and reference.py"
+        )
     ir = KernelIR.read(folder / "ir.json")
     faults = check_ir(ir)
     if faults:

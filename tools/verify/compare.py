@@ -47,14 +47,21 @@ class Agreement:
 
 
 def compare_outputs(
-    ir: KernelIR, dims: Mapping[str, int], got: Mapping[str, Array], expected: Expected, *, inputs: Mapping[str, Array]
+    ir: KernelIR,
+    dims: Mapping[str, int],
+    got: Mapping[str, Array],
+    expected: Expected,
+    *,
+    inputs: Mapping[str, Array],
 ) -> Agreement | Mismatch:
     """Return whether `got` is right; a missing output is a mismatch, an extra one is ignored by construction."""
     worst = 0.0
     for tensor in ir.outputs:
         shape = tensor.dims(dims)
         if tensor.name not in got or got[tensor.name].size != int(np.prod(shape, dtype=np.int64)):
-            return Mismatch(tensor.name, "mismatch", f"output {tensor.name!r} is missing", {"output": tensor.name}, 0, 0)
+            return Mismatch(
+                tensor.name, "mismatch", f"output {tensor.name!r} is missing", {"output": tensor.name}, 0, 0
+            )
         actual = got[tensor.name].reshape(shape)
         truth = expected.arrays[tensor.name]
         mask = expected.defined.get(tensor.name)
@@ -121,14 +128,22 @@ def _close(
     if size > 0 and off > allowed.norm * size:
         worst = np.zeros(error.shape, dtype=bool)
         worst.reshape(-1)[int(np.argmax(np.where(live, error, -1.0)))] = True
-        return _failed(tensor, actual, truth, worst, "precision" if off < 0.01 * size else "mismatch", norm=off / size)
+        return _failed(
+            tensor, actual, truth, worst, "precision" if off < 0.01 * size else "mismatch", norm=off / size
+        )
     if not live.any():
         return 0.0
     return float(np.max(error[live] / np.maximum(allowed.element[live], 1e-300)))
 
 
 def _precision(
-    ir: KernelIR, tensor: Tensor, found: Mismatch, error: Array, truth: Array, finite: Array, mask: Array | None
+    ir: KernelIR,
+    tensor: Tensor,
+    found: Mismatch,
+    error: Array,
+    truth: Array,
+    finite: Array,
+    mask: Array | None,
 ) -> Mismatch | None:
     """Return the mismatch as `precision` when its errors are as small and as even as low-precision arithmetic makes them."""
     if ir.numerics.precision != "strict" or tensor.dtype not in {"float32", "float64"}:
@@ -140,12 +155,24 @@ def _precision(
     relative = error[live] / size
     even = float(np.sqrt(np.mean(np.square(relative))))
     if even < 2e-3 and float(relative.max()) < 2e-2 and found.count > found.total // 4:
-        text = found.message + "; the error is small and everywhere, as of half, TF32 or fast-math arithmetic, which `strict` forbids"
-        return Mismatch(found.output, "precision", text, {**found.evidence, "relative_rms_error": even}, found.count, found.total)
+        text = (
+            found.message
+            + "; the error is small and everywhere, as of half, TF32 or fast-math arithmetic, which `strict` forbids"
+        )
+        return Mismatch(
+            found.output,
+            "precision",
+            text,
+            {**found.evidence, "relative_rms_error": even},
+            found.count,
+            found.total,
+        )
     return None
 
 
-def _packed(tensor: Tensor, rule: Compare, actual: Array, truth: Array, mask: Array | None) -> float | Mismatch:
+def _packed(
+    tensor: Tensor, rule: Compare, actual: Array, truth: Array, mask: Array | None
+) -> float | Mismatch:
     width = np_dtype(tensor.dtype).itemsize
     a = np.ascontiguousarray(actual).reshape(-1).view(np.uint8).reshape(-1, width).astype(np.int16)
     b = np.ascontiguousarray(truth).reshape(-1).view(np.uint8).reshape(-1, width).astype(np.int16)
@@ -154,7 +181,13 @@ def _packed(tensor: Tensor, rule: Compare, actual: Array, truth: Array, mask: Ar
 
 
 def _set(
-    ir: KernelIR, tensor: Tensor, dims: Mapping[str, int], actual: Array, truth: Array, mask: Array | None, expected: Expected
+    ir: KernelIR,
+    tensor: Tensor,
+    dims: Mapping[str, int],
+    actual: Array,
+    truth: Array,
+    mask: Array | None,
+    expected: Expected,
 ) -> float | Mismatch:
     flat, other = actual.reshape(-1), truth.reshape(-1)
     if mask is not None:
@@ -198,10 +231,10 @@ def _repeats(rule: Compare, actual: Array) -> Array:
 
 def _same_value(values: Array, axis: int | None, got: Array, want: Array) -> Array:
     """Return where the indices name equal values; out-of-range ones name none."""
-    if got.size == 1 or axis is None and got.ndim != values.ndim - 1 and got.ndim != values.ndim:
+    if got.size == 1 or (axis is None and got.ndim != values.ndim - 1 and got.ndim != values.ndim):
         flat = values.reshape(-1)
         inside = (got >= 0) & (got < flat.size)
-        return inside & (flat[np.clip(got, 0, max(flat.size - 1, 0))] == flat[want])
+        return np.asarray(inside & (flat[np.clip(got, 0, max(flat.size - 1, 0))] == flat[want]))
     at = -1 if axis is None else axis
     moved = np.moveaxis(values, at, -1)
     length = moved.shape[-1]
@@ -215,7 +248,9 @@ def _same_value(values: Array, axis: int | None, got: Array, want: Array) -> Arr
     return np.asarray(inside & equal)
 
 
-def _verdict(tensor: Tensor, actual: Array, truth: Array, wrong: Array, mask: Array | None) -> Mismatch | None:
+def _verdict(
+    tensor: Tensor, actual: Array, truth: Array, wrong: Array, mask: Array | None
+) -> Mismatch | None:
     if mask is not None and mask.shape == wrong.shape:
         wrong = wrong & mask
     return _failed(tensor, actual, truth, wrong, "mismatch") if wrong.any() else None
@@ -271,12 +306,23 @@ def _pattern(tensor: Tensor, actual: Array, truth: Array, wrong: Array) -> str |
 
     def equal(x: Array, y: Array) -> bool:
         with np.errstate(all="ignore"):
-            return bool(np.isfinite(x).all() and np.max(np.abs(x - y)) <= max(close, unit) * (np.max(np.abs(y)) or 1.0)) if x.size else False
+            return (
+                bool(
+                    np.isfinite(x).all()
+                    and np.max(np.abs(x - y)) <= max(close, unit) * (np.max(np.abs(y)) or 1.0)
+                )
+                if x.size
+                else False
+            )
 
     first, last = int(np.argmax(bad)), int(a.size - np.argmax(bad[::-1]) - 1)
-    if bad[first : last + 1].all() and last == a.size - 1 and 0 < first:
+    if bad[first : last + 1].all() and last == a.size - 1 and first > 0:
         return f"the tail: everything from flat index {first} on"
-    if actual.ndim == 2 and actual.shape[0] == actual.shape[1] and equal(actual.astype(np.float64).T.reshape(-1), b):
+    if (
+        actual.ndim == 2
+        and actual.shape[0] == actual.shape[1]
+        and equal(actual.astype(np.float64).T.reshape(-1), b)
+    ):
         return "a transposed output"
     if equal(-a, b):
         return "the opposite sign"

@@ -114,7 +114,9 @@ def judge(
         hashes: Identities to note in the verdict.
     """
     checker = checker or (executor if "check" in executor.modes else None)
-    climb = _Climb(kernel, ir, suite, executor, checker, compiler, target, seed, time.monotonic() + max_seconds)
+    climb = _Climb(
+        kernel, ir, suite, executor, checker, compiler, target, seed, time.monotonic() + max_seconds
+    )
     steps: tuple[tuple[StageName, Callable[[_Climb], str]], ...] = (
         ("parse", _parse), ("policy", _policy), ("compile", _compile), ("launch_config", _launch_config), ("tiny", _tiny),
         ("shapes", _shapes), ("values", _values), ("target", _target), ("repeat", _repeat),
@@ -130,7 +132,7 @@ def judge(
         except _End as end:
             failure, detail, status = end.failure, end.detail or end.failure.message, end.status
         result = StageResult(
-            name=name, status=status, seconds=round(time.monotonic() - began, 4), detail=detail[:600], covered=covered,  # type: ignore[arg-type]
+            name=name, status=status, seconds=round(time.monotonic() - began, 4), detail=detail[:600], covered=covered,
             scaled=climb.scaled if name == "target" else None,
         )  # fmt: skip
         climb.stages.append(result)
@@ -146,7 +148,9 @@ def _verdict(climb: _Climb, failure: Failure | None, hashes: dict[str, str]) -> 
     why = "an earlier stage ended the ladder" if failure is not None else "not part of this run"
     for name in STAGES:
         if name not in done:
-            detail = why if name != "sanitizer" or failure is not None else "needs a GPU and compute-sanitizer"
+            detail = (
+                why if name != "sanitizer" or failure is not None else "needs a GPU and compute-sanitizer"
+            )
             climb.stages.append(StageResult(name=name, status="not_measured", detail=detail))
     if failure is not None:
         outcome = "rejected" if failure.is_candidates else "undecided"
@@ -155,7 +159,7 @@ def _verdict(climb: _Climb, failure: Failure | None, hashes: dict[str, str]) -> 
         outcome = "accepted" if set(REQUIRED) <= passed else "undecided"
     fixed = {d.name: d.value for d in climb.ir.dims if d.fixed}
     return Verdict(
-        outcome=outcome, executor=climb.executor.name, target=climb.target,  # type: ignore[arg-type]
+        outcome=outcome, executor=climb.executor.name, target=climb.target,
         verified_for=fixed if fixed and len(fixed) == len(climb.ir.dims) else None,
         stages=tuple(climb.stages), failure=failure, kernels=climb.kernels, warnings=tuple(climb.warnings[:20]), seed=climb.seed,
         sha256=hashes,
@@ -163,11 +167,15 @@ def _verdict(climb: _Climb, failure: Failure | None, hashes: dict[str, str]) -> 
 
 
 def _fail(stage: StageName, class_: str, message: str, evidence: dict[str, Any] | None = None) -> _End:
-    return _End("failed", Failure(stage=stage, class_=class_, message=message[:3_000], evidence=evidence or {}))  # type: ignore[arg-type]
+    return _End(
+        "failed", Failure(stage=stage, class_=class_, message=message[:3_000], evidence=evidence or {})
+    )
 
 
 def _unmeasured(stage: StageName, class_: str, message: str, evidence: dict[str, Any] | None = None) -> _End:
-    return _End("not_measured", Failure(stage=stage, class_=class_, message=message[:3_000], evidence=evidence or {}))  # type: ignore[arg-type]
+    return _End(
+        "not_measured", Failure(stage=stage, class_=class_, message=message[:3_000], evidence=evidence or {})
+    )
 
 
 # ---- stages ----
@@ -175,11 +183,22 @@ def _parse(climb: _Climb) -> str:
     climb.facts = inspect(climb.kernel.source)
     if not climb.facts.kernels:
         errors = climb.facts.syntax_errors
-        raise _fail("parse", "parse", errors[0].text if errors and "__global__" not in climb.kernel.source else 'kernel.cu has no extern "C" __global__ function')  # noqa: E501
-    for dims in (climb.ir.target_dims, *(c.dims for c in climb.suite.cases("tiny", tunables=climb.tunables)[:2])):
+        msg = "parse"
+        raise _fail(
+            msg,
+            "parse",
+            errors[0].text
+            if errors and "__global__" not in climb.kernel.source
+            else 'kernel.cu has no extern "C" __global__ function',
+        )
+    for dims in (
+        climb.ir.target_dims,
+        *(c.dims for c in climb.suite.cases("tiny", tunables=climb.tunables)[:2]),
+    ):
         program = _expand(climb, dims, {})
         if isinstance(program, PlanFault) and program.stage == "parse":
-            raise _fail("parse", "parse", program.message, program.evidence)
+            msg = "parse"
+            raise _fail(msg, "parse", program.message, program.evidence)
     return f"{len(climb.facts.kernels)} kernel(s), plan of {len(climb.kernel.plan.steps)} step(s)"
 
 
@@ -189,7 +208,8 @@ def _policy(climb: _Climb) -> str:
     if refused:
         first = refused[0]
         where = f"line {first.line}: " if first.line else ""
-        raise _fail("policy", "policy", where + first.message, {"line": first.line} if first.line else {})
+        msg = "policy"
+        raise _fail(msg, "policy", where + first.message, {"line": first.line} if first.line else {})
     climb.warnings += [(f"line {f.line}: " if f.line else "") + f.message for f in found]
     return "no refusals" + (f", {len(found)} hint(s)" if found else "")
 
@@ -202,10 +222,14 @@ def _macros(climb: _Climb, dims: dict[str, int]) -> dict[str, int] | PlanFault:
 def _compile(climb: _Climb) -> str:
     macros = _macros(climb, climb.ir.target_dims)
     if isinstance(macros, PlanFault):
-        raise _fail("launch_config", macros.class_, macros.message, macros.evidence)
+        msg = "launch_config"
+        raise _fail(msg, macros.class_, macros.message, macros.evidence)
     options = climb.kernel.plan.compile
     if options.fast_math and not climb.ir.numerics.fast_math:
-        raise _fail("policy", "policy", "the plan compiles with fast_math, which the IR's numerics do not allow")
+        msg = "policy"
+        raise _fail(
+            msg, "policy", "the plan compiles with fast_math, which the IR's numerics do not allow"
+        )
     done = climb.compiler.compile(
         climb.kernel.source, arch=climb.target, macros=macros, fast_math=options.fast_math,
         max_registers=options.max_registers,
@@ -213,32 +237,53 @@ def _compile(climb: _Climb) -> str:
     match done:
         case CompileOk():
             climb.kernels = done.kernels
-            climb.warnings += [f"line {w.line}: {w.message}" if w.line else w.message for w in done.warnings[:5]]
+            climb.warnings += [
+                f"line {w.line}: {w.message}" if w.line else w.message for w in done.warnings[:5]
+            ]
             spilled = [k for k in done.kernels if k.spill_store_bytes]
             facts = ", ".join(f"{k.name}: {k.registers} registers" for k in done.kernels[:4])
             return f"cubin for {climb.target}; {facts}" + (f"; {spilled[0].name} spills" if spilled else "")
         case CompileRejected():
             errors = [d for d in done.diagnostics if d.severity == "error"]
-            text = "; ".join((f"line {d.line}: " if d.line else "") + d.message for d in errors[:4]) or done.log[:600]
+            text = (
+                "; ".join((f"line {d.line}: " if d.line else "") + d.message for d in errors[:4])
+                or done.log[:600]
+            )
             evidence = {"diagnostics": [d.model_dump() for d in errors[:8]]}
             if errors and errors[0].line:
                 evidence["line"] = errors[0].line  # type: ignore[assignment]
-            raise _fail("compile", "compile", text, evidence)
+            msg = "compile"
+            raise _fail(msg, "compile", text, evidence)
         case CompileTimedOut():
-            raise _fail("compile", "compile", f"the compiler did not end within {done.seconds:.0f} s: template recursion or enormous unrolling")
+            msg = "compile"
+            raise _fail(
+                msg,
+                "compile",
+                f"the compiler did not end within {done.seconds:.0f} s: template recursion or enormous unrolling",
+            )
         case CompileEnvironment():
-            raise _unmeasured("compile", "environment", f"{done.message} ({done.remedy})")
+            msg = "compile"
+            raise _unmeasured(msg, "environment", f"{done.message} ({done.remedy})")
 
 
 def _launch_config(climb: _Climb) -> str:
-    sizes = [climb.ir.target_dims, *(c.dims for stage in ("tiny", "shapes") for c in climb.suite.cases(stage, tunables=climb.tunables))]  # type: ignore[arg-type]
+    sizes = [
+        climb.ir.target_dims,
+        *(c.dims for stage in ("tiny", "shapes") for c in climb.suite.cases(stage, tunables=climb.tunables)),
+    ]
     checked = 0
     by_name = {k.name: k for k in climb.kernels}
     limits = climb.executor.device()
     for dims in sizes:
         program = _expand(climb, dims, {})
         if isinstance(program, PlanFault):
-            raise _fail("launch_config", program.class_, f"at sizes {dims}: {program.message}", {**program.evidence, "dims": dims})
+            msg = "launch_config"
+            raise _fail(
+                msg,
+                program.class_,
+                f"at sizes {dims}: {program.message}",
+                {**program.evidence, "dims": dims},
+            )
         for op in program.ops:
             name = getattr(op, "kernel", None)
             facts = by_name.get(name) if name else None
@@ -247,16 +292,18 @@ def _launch_config(climb: _Climb) -> str:
             threads = op.block[0] * op.block[1] * op.block[2]  # type: ignore[union-attr]
             if facts.registers and facts.registers * threads > limits.registers_per_block:
                 most = limits.registers_per_block // facts.registers // 32 * 32
+                msg = "launch_config"
                 raise _fail(
-                    "launch_config", "launch_config",
+                    msg, "launch_config",
                     f"{name} needs {facts.registers} x {threads} = {facts.registers * threads} registers > {limits.registers_per_block}; "
                     f"use a block of at most {most} or __launch_bounds__",
                     {"dims": dims},
                 )  # fmt: skip
             shared = (facts.shared_bytes or 0) + op.shared_bytes  # type: ignore[union-attr]
             if shared > limits.shared_bytes_optin:
+                msg = "launch_config"
                 raise _fail(
-                    "launch_config", "launch_config",
+                    msg, "launch_config",
                     f"{name} uses {facts.shared_bytes} bytes of static and {op.shared_bytes} of dynamic shared memory = {shared}; "  # type: ignore[union-attr]
                     f"a block may have {limits.shared_bytes_optin}",
                     {"dims": dims},
@@ -268,15 +315,21 @@ def _launch_config(climb: _Climb) -> str:
 def _tiny(climb: _Climb) -> str:
     if climb.checker is None:
         return "not measured: the CPU executor is not available here (no g++)"
-    return _run_cases(climb, "tiny", climb.suite.cases("tiny", tunables=climb.tunables), climb.checker, "check")
+    return _run_cases(
+        climb, "tiny", climb.suite.cases("tiny", tunables=climb.tunables), climb.checker, "check"
+    )
 
 
 def _shapes(climb: _Climb) -> str:
-    return _run_cases(climb, "shapes", climb.suite.cases("shapes", tunables=climb.tunables), climb.executor, "plain")
+    return _run_cases(
+        climb, "shapes", climb.suite.cases("shapes", tunables=climb.tunables), climb.executor, "plain"
+    )
 
 
 def _values(climb: _Climb) -> str:
-    return _run_cases(climb, "values", climb.suite.cases("values", tunables=climb.tunables), climb.executor, "plain")
+    return _run_cases(
+        climb, "values", climb.suite.cases("values", tunables=climb.tunables), climb.executor, "plain"
+    )
 
 
 def _target(climb: _Climb) -> str:
@@ -338,7 +391,9 @@ def _expand(climb: _Climb, dims: dict[str, int], scalars: dict[str, Any]) -> Pro
     )  # fmt: skip
 
 
-def _job(climb: _Climb, program: Program, calls: tuple[Any, ...], mode: Mode, *, deadline_s: float, poison: int = 0) -> Job:
+def _job(
+    climb: _Climb, program: Program, calls: tuple[Any, ...], mode: Mode, *, deadline_s: float, poison: int = 0
+) -> Job:
     options = climb.kernel.plan.compile
     return Job(
         source=climb.kernel.source, program=program, calls=calls, mode=mode, poison=(climb.seed + poison * 7_777) & 0x7FFFFFFF,
@@ -350,7 +405,12 @@ def _batches(cases: Sequence[Case]) -> list[list[Case]]:
     """Group neighbours with equal sizes and scalars: they run as several calls in one process."""
     groups: list[list[Case]] = []
     for case in cases:
-        if groups and groups[-1][0].dims == case.dims and groups[-1][0].scalars == case.scalars and len(groups[-1]) < 8:
+        if (
+            groups
+            and groups[-1][0].dims == case.dims
+            and groups[-1][0].scalars == case.scalars
+            and len(groups[-1]) < 8
+        ):
             groups[-1].append(case)
         else:
             groups.append([case])
@@ -372,14 +432,20 @@ def _run_cases(
     for group in _batches([c for c in cases if c.id in answers]):
         left = climb.deadline - time.monotonic()
         if left <= 0:
-            raise _unmeasured(stage, "resources", f"the time for judging is over after {run} of {len(cases)} cases")
+            raise _unmeasured(
+                stage, "resources", f"the time for judging is over after {run} of {len(cases)} cases"
+            )
         _run_group(climb, stage, group, answers, executor, mode, poison=poison, left=left)
         run += len(group)
     if not run:
-        raise _unmeasured(stage, "weak_suite", "no case of this stage has a truth that the output's dtype can hold")
+        raise _unmeasured(
+            stage, "weak_suite", "no case of this stage has a truth that the output's dtype can hold"
+        )
     sizes = {tuple(c.dims.values()) for c in cases}
     regimes = {c.regime for c in cases}
-    return f"{run} case(s), {len(sizes)} set(s) of sizes, {len(regimes)} regime(s)" + (" in check mode" if mode == "check" else "")
+    return f"{run} case(s), {len(sizes)} set(s) of sizes, {len(regimes)} regime(s)" + (
+        " in check mode" if mode == "check" else ""
+    )
 
 
 def _run_group(
@@ -406,7 +472,12 @@ def _run_group(
 
 
 def _compare_calls(
-    climb: _Climb, stage: StageName, group: Sequence[Case], answers: dict[str, Answer], calls: tuple[Any, ...], done: JobOk
+    climb: _Climb,
+    stage: StageName,
+    group: Sequence[Case],
+    answers: dict[str, Answer],
+    calls: tuple[Any, ...],
+    done: JobOk,
 ) -> None:
     for text in done.warnings:
         if text not in climb.warnings:
@@ -417,12 +488,26 @@ def _compare_calls(
         for name, missing in call.unwritten.items():
             if missing and _really_unwritten(climb.ir, case, name, call.unwritten_at.get(name), answer):
                 total = call.arrays[name].nbytes
-                raise _fail(stage, "unwritten_output", f"{missing} of {total} bytes of {name!r} are never written [sizes {case.dims}]", {**where, "output": name})
+                raise _fail(
+                    stage,
+                    "unwritten_output",
+                    f"{missing} of {total} bytes of {name!r} are never written [sizes {case.dims}]",
+                    {**where, "output": name},
+                )
         found = compare_outputs(climb.ir, case.dims, call.arrays, _expected(answer), inputs=inputs)
         if isinstance(found, Mismatch):
             later = number > 0 or stage == "repeat"
-            hint = "; it was right before, so state from an earlier call or run leaks in" if later and stage == "repeat" else ""
-            raise _fail(stage, found.class_, f"{found.message}{hint} [sizes {case.dims}, regime {case.regime}]", {**found.evidence, **where})
+            hint = (
+                "; it was right before, so state from an earlier call or run leaks in"
+                if later and stage == "repeat"
+                else ""
+            )
+            raise _fail(
+                stage,
+                found.class_,
+                f"{found.message}{hint} [sizes {case.dims}, regime {case.regime}]",
+                {**found.evidence, **where},
+            )
 
 
 def _really_unwritten(ir: KernelIR, case: Case, name: str, mask: Any, answer: Answer) -> bool:  # noqa: ANN401 - a mask or None
@@ -495,8 +580,14 @@ def doubt_suite(suite: Suite, tunables: Sequence[int]) -> Failure | None:
     if not proof.passed:
         missed = [p.name for p in proof.plants if not p.rejected]
         unfair = [n for n, ok in proof.honest.items() if not ok]
-        text = f"the suite does not reject: {', '.join(missed)}" if missed else f"the suite rejects what is right: {', '.join(unfair) or 'all'}"
-        return Failure(stage="shapes", class_="weak_suite", message=text, evidence={"missed": missed, "unfair": unfair})
+        text = (
+            f"the suite does not reject: {', '.join(missed)}"
+            if missed
+            else f"the suite rejects what is right: {', '.join(unfair) or 'all'}"
+        )
+        return Failure(
+            stage="shapes", class_="weak_suite", message=text, evidence={"missed": missed, "unfair": unfair}
+        )
     return None
 
 
@@ -510,14 +601,29 @@ def _static_failure(
         try:
             detail = step(climb)
         except _End as end:
-            climb.stages.append(StageResult(name=name, status=end.status, seconds=time.monotonic() - began, detail=end.failure.message[:600]))  # type: ignore[arg-type]
+            climb.stages.append(
+                StageResult(
+                    name=name,
+                    status=end.status,
+                    seconds=time.monotonic() - began,
+                    detail=end.failure.message[:600],
+                )
+            )
             return _verdict(climb, end.failure, {}) if end.failure.is_candidates else None
-        climb.stages.append(StageResult(name=name, status="passed", seconds=time.monotonic() - began, detail=detail[:600]))  # type: ignore[arg-type]
+        climb.stages.append(
+            StageResult(name=name, status="passed", seconds=time.monotonic() - began, detail=detail[:600])
+        )
     return None
 
 
 def _only(
-    failure: Failure, status: Status, executor: Executor, target: str, seed: int, hashes: dict[str, str], on_stage: OnStage | None
+    failure: Failure,
+    status: Status,
+    executor: Executor,
+    target: str,
+    seed: int,
+    hashes: dict[str, str],
+    on_stage: OnStage | None,
 ) -> Verdict:
     stages = [
         StageResult(name=n, status=status if n == failure.stage else "not_measured", detail=failure.message[:600] if n == failure.stage else "the suite or the plan ended the ladder")
@@ -527,4 +633,12 @@ def _only(
         for stage in stages:
             on_stage(stage)
     outcome = "rejected" if failure.is_candidates else "undecided"
-    return Verdict(outcome=outcome, executor=executor.name, target=target, stages=tuple(stages), failure=failure, seed=seed, sha256=hashes)  # type: ignore[arg-type]
+    return Verdict(
+        outcome=outcome,
+        executor=executor.name,
+        target=target,
+        stages=tuple(stages),
+        failure=failure,
+        seed=seed,
+        sha256=hashes,
+    )

@@ -20,17 +20,25 @@ class PolicyFinding:
 def review(facts: SourceFacts, plan: LaunchPlan) -> list[PolicyFinding]:
     """Return refusals first, then hints."""
     found = [PolicyFinding(True, v.line, v.text) for v in facts.violations]
-    own = sorted(n for n in facts.identifiers if n.startswith(("sim_", "__tsan_", "__ubsan_", "CUDA_HARNESS")))
+    own = sorted(
+        n for n in facts.identifiers if n.startswith(("sim_", "__tsan_", "__ubsan_", "CUDA_HARNESS"))
+    )
     if own:
         found.append(PolicyFinding(True, None, f"the name {own[0]!r} belongs to the harness; choose another"))
     for symbol in facts.globals:
         if symbol.space in {"device", "static"}:
             found.append(
-                PolicyFinding(False, symbol.line, f"device state {symbol.name!r} outlives a call; repeated calls are checked")
+                PolicyFinding(
+                    False,
+                    symbol.line,
+                    f"device state {symbol.name!r} outlives a call; repeated calls are checked",
+                )
             )
     clocks = sorted(facts.identifiers & _CLOCKS)
     if clocks:
-        found.append(PolicyFinding(False, None, f"reads a clock ({clocks[0]}); results must not depend on it"))
+        found.append(
+            PolicyFinding(False, None, f"reads a clock ({clocks[0]}); results must not depend on it")
+        )
     launched = set(launched_kernels(plan.steps))
     unused = [k.name for k in facts.kernels if k.name not in launched]
     if unused:

@@ -87,7 +87,12 @@ def exponent_argument(ir: KernelIR, inputs: Mapping[str, Array]) -> float:
 
 
 def tolerance(
-    ir: KernelIR, tensor: Tensor, dims: Mapping[str, int], expected: Array, sensitivity: Array | None, argument: float = 0.0
+    ir: KernelIR,
+    tensor: Tensor,
+    dims: Mapping[str, int],
+    expected: Array,
+    sensitivity: Array | None,
+    argument: float = 0.0,
 ) -> Tolerance:
     """Return the bounds for `tensor`.
 
@@ -111,13 +116,19 @@ def tolerance(
     # TF32 and half products round their inputs a few times; the sums behind them are float32.
     single = UNIT_ROUNDOFF["float32"]
     sums = unit if ir.numerics.precision == "allow_half" else min(unit, single)
-    growth = (_CHAIN + _GROWTH * np.sqrt(length)) * sums + 4 * max(unit - sums, 0.0) + 2 * argument * min(unit, single)
+    growth = (
+        (_CHAIN + _GROWTH * np.sqrt(length)) * sums
+        + 4 * max(unit - sums, 0.0)
+        + 2 * argument * min(unit, single)
+    )
     element = rounding + growth * magnitude + SMALLEST["float32" if tensor.dtype != "float64" else "float64"]
     rms = float(np.sqrt(np.mean(np.square(magnitude)))) if magnitude.size else 0.0
     condition = 0.0
     if sensitivity is not None and sensitivity.size:
         sense = np.where(np.isfinite(sensitivity), sensitivity, 0.0) * (unit / single)
-        reach = (_CONDITION + _GROWTH * np.sqrt(length) * 0.5) * (1.0 if unit <= single else max(0.25, min(1.0, 4 * sums / unit)))
+        reach = (_CONDITION + _GROWTH * np.sqrt(length) * 0.5) * (
+            1.0 if unit <= single else max(0.25, min(1.0, 4 * sums / unit))
+        )
         typical = float(np.sqrt(np.mean(np.square(sense))))
         worst = float(np.max(sense))
         share = _SHARE * max(1.0, unit / UNIT_ROUNDOFF["float32"] / 64)

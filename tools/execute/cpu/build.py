@@ -47,20 +47,24 @@ def host_compiler() -> HostCompiler:
         ExecutorUnavailable: If there is none, or this host is not x86-64.
     """
     if os.uname().machine != "x86_64":
+        msg = "cpu"
         raise ExecutorUnavailable(
-            "cpu",
+            msg,
             f"it runs on x86-64 hosts, this one is {os.uname().machine}",
             remedy="use a GPU machine (--executor cuda)",
         )
     path = shutil.which("g++")
     if path is None:
-        raise ExecutorUnavailable("cpu", "g++ is not installed", remedy=_REMEDY)
+        msg = "cpu"
+        raise ExecutorUnavailable(msg, "g++ is not installed", remedy=_REMEDY)
     try:
         said = run([path, "--version"], timeout_s=20)
     except ProgramMissing as exc:
-        raise ExecutorUnavailable("cpu", str(exc), remedy=_REMEDY) from exc
+        msg = "cpu"
+        raise ExecutorUnavailable(msg, str(exc), remedy=_REMEDY) from exc
     if not said.ok:
-        raise ExecutorUnavailable("cpu", f"g++ --version failed: {said.text()[:200]}", remedy=_REMEDY)
+        msg = "cpu"
+        raise ExecutorUnavailable(msg, f"g++ --version failed: {said.text()[:200]}", remedy=_REMEDY)
     features = _cpu_features()
     flags = [
         f"-m{name}"
@@ -203,8 +207,9 @@ def runner(cache: BuildCache, mode: Mode) -> Path:
         done = _compile(argv, folder, timeout_s=180)
         if not done.ok:
             reason = f"building the {mode} runner failed: {done.text()[:400]}"
+            msg = "cpu"
             raise ExecutorUnavailable(
-                "cpu", reason, remedy="install a working g++ with its C++ standard library"
+                msg, reason, remedy="install a working g++ with its C++ standard library"
             )
         out.chmod(0o755)
         return cache.publish(key, name, out)

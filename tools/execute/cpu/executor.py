@@ -54,8 +54,9 @@ def make(argument: str, *, settings: Settings) -> "CpuExecutor":
         ExecutorUnavailable: If this machine has no g++.
     """
     if argument:
+        msg = f"cpu:{argument}"
         raise ExecutorUnavailable(
-            f"cpu:{argument}", "the CPU executor takes no number", remedy="use --executor cpu"
+            msg, "the CPU executor takes no number", remedy="use --executor cpu"
         )
     return CpuExecutor(unsafe=settings.unsafe_exec, cache=Path(settings.cache) if settings.cache else None)
 
@@ -316,7 +317,7 @@ def _write_inputs(memory: int, job: Job, layout: _Layout) -> None:
         for index, at, size in layout.inputs:
             name = job.program.buffers[index].name
             flat = np.ascontiguousarray(call[name]).reshape(-1)
-            data = memoryview(flat.view(np.uint8)) if size else memoryview(b"")
+            data = memoryview(flat.view(np.uint8).data) if size else memoryview(b"")
             position, written = _HEAD + number * layout.bytes + at, 0
             while written < size:
                 written += os.pwrite(memory, data[written:], position + written)

@@ -59,7 +59,12 @@ def classify(name: str, doing: str) -> dict[str, Any]:
         return {"status": "not_run", "reason": "resources", "message": f"{name} while {doing}"}
     for part, fault in FAULTS:
         if part in name:
-            return {"status": "fault", "fault": fault, "message": f"{name} while {doing}", "evidence": {"code": name}}
+            return {
+                "status": "fault",
+                "fault": fault,
+                "message": f"{name} while {doing}",
+                "evidence": {"code": name},
+            }
     return {"status": "not_run", "reason": "environment", "message": f"{name} while {doing}"}
 
 
@@ -81,14 +86,20 @@ class Memory:
             check(driver.cuMemsetD8(self.base, 0xC3, total), "setting guard bytes")
 
     def write(self, data: Any) -> None:  # noqa: ANN401 - bytes or an array of bytes
+        """Copy host bytes onto the buffer."""
         if self.size:
             host = np.frombuffer(data, dtype=np.uint8)
-            check(self.driver.cuMemcpyHtoD(self.address, host.ctypes.data, self.size), "copying to the device")
+            check(
+                self.driver.cuMemcpyHtoD(self.address, host.ctypes.data, self.size), "copying to the device"
+            )
 
     def read(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Return the buffer's bytes."""
         host = np.empty(self.size, dtype=np.uint8)
         if self.size:
-            check(self.driver.cuMemcpyDtoH(host.ctypes.data, self.address, self.size), "copying from the device")
+            check(
+                self.driver.cuMemcpyDtoH(host.ctypes.data, self.address, self.size), "copying from the device"
+            )
         return host
 
     def guard_fault(self) -> tuple[str, int] | None:
@@ -96,7 +107,9 @@ class Memory:
         if not self.guard:
             return None
         host = np.empty(self.guard, dtype=np.uint8)
-        check(self.driver.cuMemcpyDtoH(host.ctypes.data, self.address + self.size, self.guard), "reading guards")
+        check(
+            self.driver.cuMemcpyDtoH(host.ctypes.data, self.address + self.size, self.guard), "reading guards"
+        )
         if (host != 0xC3).any():
             return "past the end", int(np.flatnonzero(host != 0xC3)[0])
         check(self.driver.cuMemcpyDtoH(host.ctypes.data, self.base, self.guard), "reading guards")
@@ -132,11 +145,13 @@ class Runner:
     def call(self, inputs: dict[str, bytes], round_: int) -> None:
         """Run the whole plan once on fresh contents: poison, inputs, operations, guards."""
         self.poisons = {}
-        for index, (name, b) in enumerate(self.buffers.items()):
+        for index, (name, _b) in enumerate(self.buffers.items()):
             if name in inputs:
                 self.memory[name].write(inputs[name])
             else:
-                self.poisons[name] = poison(self.header["poison"] * 1000 + round_, index, self.memory[name].size)
+                self.poisons[name] = poison(
+                    self.header["poison"] * 1000 + round_, index, self.memory[name].size
+                )
                 self.memory[name].write(self.poisons[name])
         for op in self.header["ops"]:
             self.do(op)
@@ -154,10 +169,13 @@ class Runner:
         elif kind == "copy":
             source, target = self.memory[op["from"]], self.memory[op["to"]]
             if source.size:
-                check(self.driver.cuMemcpyDtoD(target.address, source.address, source.size), "copying a buffer")
+                check(
+                    self.driver.cuMemcpyDtoD(target.address, source.address, source.size), "copying a buffer"
+                )
         elif kind == "symbol":
             address, size = check(
-                self.driver.cuLibraryGetGlobal(self.code.handle, op["symbol"].encode()), f"finding symbol {op['symbol']!r}"
+                self.driver.cuLibraryGetGlobal(self.code.handle, op["symbol"].encode()),
+                f"finding symbol {op['symbol']!r}",
             )
             source = self.memory[op["from"]]
             if source.size > size:
@@ -191,7 +209,7 @@ class Runner:
                 grid=grid, block=tuple(op["block"]), shmem_size=op["shared"], cluster=cluster,
                 is_cooperative=op["cooperative"],
             )  # fmt: skip
-            launch(self.stream, config, kernel, *[self._argument(a) for a in op["args"]])
+            launch(self.stream, config, kernel, *[self.argument(a) for a in op["args"]])
         except Exception as exc:
             raise Failed(self._launch_failed(op, kernel, str(exc))) from exc
         result = self.driver.cuStreamSynchronize(self.stream.handle)
@@ -211,7 +229,10 @@ class Runner:
             attribute = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             handle = self.driver.CUkernel(int(kernel.handle))
             device = self.driver.CUdevice(self.device.device_id)
-            check(self.driver.cuKernelSetAttribute(attribute, op["shared"], handle, device), "raising shared memory")
+            check(
+                self.driver.cuKernelSetAttribute(attribute, op["shared"], handle, device),
+                "raising shared memory",
+            )
 
     def _launch_failed(self, op: dict[str, Any], kernel: Any, error: str) -> dict[str, Any]:  # noqa: ANN401
         registers = int(kernel.attributes.num_regs())
@@ -225,7 +246,8 @@ class Runner:
             )
         return answer
 
-    def _argument(self, arg: dict[str, Any]) -> Any:  # noqa: ANN401 - what cuda.core takes
+    def argument(self, arg: dict[str, Any]) -> Any:  # noqa: ANN401 - what cuda.core takes
+        """Return one launch argument."""
         if "pointer" in arg:
             return self.memory[arg["pointer"]].address
         if "tensor_map" in arg:
@@ -280,18 +302,33 @@ def run_job(header: dict[str, Any], blobs: list[bytes], device: Any) -> tuple[di
         for name in read_only:
             if runner.memory[name].read().tobytes() != given[name]:
                 message = f"input {name!r} was modified; inputs are read-only"
-                return {"status": "fault", "fault": "input_modified", "message": message, "evidence": {"buffer": name}}, []
+                return {
+                    "status": "fault",
+                    "fault": "input_modified",
+                    "message": message,
+                    "evidence": {"buffer": name},
+                }, []
         unwritten = {}
         for name in results:
             data = runner.memory[name].read()
             if name in runner.poisons:
                 item = max(1, data.size // max(1, runner.buffers[name]["count"]))
-                kept = (data == runner.poisons[name]).reshape(-1, item).all(axis=1) if data.size else np.zeros(0, bool)
+                kept = (
+                    (data == runner.poisons[name]).reshape(-1, item).all(axis=1)
+                    if data.size
+                    else np.zeros(0, bool)
+                )
                 unwritten[name] = int(kept.sum()) * item
             if header["full_output"]:
                 outputs.append(data.tobytes())
         facts.append(unwritten)
-    return {"status": "ok", "seconds": spent, "outputs": results, "unwritten": facts, "launches": runner.launches}, outputs
+    return {
+        "status": "ok",
+        "seconds": spent,
+        "outputs": results,
+        "unwritten": facts,
+        "launches": runner.launches,
+    }, outputs
 
 
 def _kernel_names(ops: list[dict[str, Any]]) -> set[str]:
@@ -306,10 +343,22 @@ def _kernel_names(ops: list[dict[str, Any]]) -> set[str]:
 
 def _loading_failed(error: str) -> dict[str, Any]:
     if "NO_BINARY_FOR_GPU" in error or "INVALID_IMAGE" in error or "UNSUPPORTED_PTX" in error:
-        return {"status": "not_run", "reason": "environment", "message": f"the cubin does not fit this GPU: {error[:300]}"}
+        return {
+            "status": "not_run",
+            "reason": "environment",
+            "message": f"the cubin does not fit this GPU: {error[:300]}",
+        }
     if "NOT_FOUND" in error:
-        return {"status": "fault", "fault": "launch_config", "message": f"a kernel of the plan is not in the cubin: {error[:300]}"}
-    return {"status": "not_run", "reason": "environment", "message": f"loading the cubin failed: {error[:300]}"}
+        return {
+            "status": "fault",
+            "fault": "launch_config",
+            "message": f"a kernel of the plan is not in the cubin: {error[:300]}",
+        }
+    return {
+        "status": "not_run",
+        "reason": "environment",
+        "message": f"loading the cubin failed: {error[:300]}",
+    }
 
 
 def device_facts(device: Any) -> dict[str, Any]:  # noqa: ANN401 - cuda.core Device
@@ -342,7 +391,10 @@ def main() -> None:
         device.set_current()
         write_frame(answer, {"status": "ready", "device": device_facts(device)})
     except Exception as exc:  # noqa: BLE001 - whatever keeps CUDA from starting is the answer
-        write_frame(answer, {"status": "not_run", "reason": "environment", "message": f"{type(exc).__name__}: {exc}"[:500]})
+        write_frame(
+            answer,
+            {"status": "not_run", "reason": "environment", "message": f"{type(exc).__name__}: {exc}"[:500]},
+        )
         return
     try:
         header, blobs = read_frame(source, max_blob_bytes=_MAX_BLOBS)

@@ -57,16 +57,26 @@ class Lane:
                 grid=grid, block=tuple(op["block"]), shmem_size=op["shared"], cluster=cluster,
                 is_cooperative=op["cooperative"],
             )  # fmt: skip
-            launch(self.stream, config, runner.kernels[op["kernel"]], *[runner._argument(a) for a in op["args"]])  # noqa: SLF001
+            launch(
+                self.stream, config, runner.kernels[op["kernel"]], *[runner.argument(a) for a in op["args"]]
+            )
         elif kind == "fill":
             _fill(driver, runner.memory[op["buffer"]], bytes.fromhex(op["pattern"]), handle)
         elif kind == "copy":
             source, target = runner.memory[op["from"]], runner.memory[op["to"]]
-            check(driver.cuMemcpyDtoDAsync(target.address, source.address, source.size, handle), "copying a buffer")
+            check(
+                driver.cuMemcpyDtoDAsync(target.address, source.address, source.size, handle),
+                "copying a buffer",
+            )
         elif kind == "symbol":
-            address, _ = check(driver.cuLibraryGetGlobal(runner.code.handle, op["symbol"].encode()), "finding a symbol")
+            address, _ = check(
+                driver.cuLibraryGetGlobal(runner.code.handle, op["symbol"].encode()), "finding a symbol"
+            )
             source = runner.memory[op["from"]]
-            check(driver.cuMemcpyDtoDAsync(int(address), source.address, source.size, handle), "filling a symbol")
+            check(
+                driver.cuMemcpyDtoDAsync(int(address), source.address, source.size, handle),
+                "filling a symbol",
+            )
         else:
             runner.loop(op)
 
@@ -77,7 +87,10 @@ def _fill(driver: Any, memory: Any, pattern: bytes, handle: Any) -> None:  # noq
         check(driver.cuMemsetD8Async(memory.address, pattern[0], memory.size, handle), "filling a buffer")
     elif width in {2, 4}:
         setter = driver.cuMemsetD16Async if width == 2 else driver.cuMemsetD32Async
-        check(setter(memory.address, int.from_bytes(pattern, "little"), memory.size // width, handle), "filling a buffer")
+        check(
+            setter(memory.address, int.from_bytes(pattern, "little"), memory.size // width, handle),
+            "filling a buffer",
+        )
     else:
         memory.write(np.resize(np.frombuffer(pattern, dtype=np.uint8), memory.size))
 
@@ -100,13 +113,24 @@ def time_job(header: dict[str, Any], blobs: list[bytes], device: Any) -> tuple[d
         chosen = int(rng.integers(sets))
         for name, addresses in contents.items():
             memory = lane.runner.memory[name]
-            check(driver.cuMemcpyDtoDAsync(memory.address, addresses[chosen], memory.size, stream.handle), "setting inputs")
+            check(
+                driver.cuMemcpyDtoDAsync(memory.address, addresses[chosen], memory.size, stream.handle),
+                "setting inputs",
+            )
         for name, b in lane.runner.buffers.items():
             if b["role"] in {"out", "scratch"} and lane.runner.memory[name].size:
                 memory = lane.runner.memory[name]
-                check(driver.cuMemsetD8Async(memory.address, int(rng.integers(1, 255)), memory.size, stream.handle), "poisoning")
+                check(
+                    driver.cuMemsetD8Async(
+                        memory.address, int(rng.integers(1, 255)), memory.size, stream.handle
+                    ),
+                    "poisoning",
+                )
         if cold:
-            check(driver.cuMemsetD8Async(flush, int(rng.integers(255)), flush_bytes, stream.handle), "flushing L2")
+            check(
+                driver.cuMemsetD8Async(flush, int(rng.integers(255)), flush_bytes, stream.handle),
+                "flushing L2",
+            )
         stream.sync()
         return lane.timed_us(), chosen
 
@@ -125,7 +149,9 @@ def time_job(header: dict[str, Any], blobs: list[bytes], device: Any) -> tuple[d
         clocks.append(_clock(device))
         count = len(lanes[0].samples_us)
         spent = time.monotonic() - began
-        precise = count >= header["least"] and all(_half_width(x.samples_us) <= header["precision"] for x in lanes)
+        precise = count >= header["least"] and all(
+            _half_width(x.samples_us) <= header["precision"] for x in lanes
+        )
         if precise or count >= header["most"] or spent > header["limit_s"]:
             break
     for lane in lanes:
@@ -165,7 +191,10 @@ def ceilings(device: Any) -> dict[str, Any]:  # noqa: ANN401 - cuda.core Device
         empty.append(float(end - begin) * 1000.0)
     for address in (a, b):
         check(driver.cuMemFree(address), "freeing")
-    return {"bandwidth_bytes_per_s": 2 * size / float(np.median(copies[2:])), "launch_us": float(np.median(empty[10:]))}
+    return {
+        "bandwidth_bytes_per_s": 2 * size / float(np.median(copies[2:])),
+        "launch_us": float(np.median(empty[10:])),
+    }
 
 
 def _contents(driver: Any, names: list[str], sets: int, blobs: list[bytes]) -> dict[str, list[int]]:  # noqa: ANN401
@@ -206,7 +235,9 @@ def _clock(device: Any) -> dict[str, Any]:  # noqa: ANN401 - cuda.core Device
         nvml.init_v2()
         handle = nvml.device_get_handle_by_uuid("GPU-" + str(device.uuid).removeprefix("GPU-"))
         found["sm_mhz"] = int(nvml.device_get_clock_info(handle, nvml.ClockType.CLOCK_SM))
-        found["temperature_c"] = int(nvml.device_get_temperature_v(handle, nvml.TemperatureSensors.TEMPERATURE_GPU))
+        found["temperature_c"] = int(
+            nvml.device_get_temperature_v(handle, nvml.TemperatureSensors.TEMPERATURE_GPU)
+        )
         found["throttle"] = int(nvml.device_get_current_clocks_event_reasons(handle))
     return found
 

@@ -38,7 +38,8 @@ _MAX_FAULTS = 2
 def make(argument: str, *, settings: Settings) -> "CudaExecutor":
     """Return the executor of device `argument` (default 0)."""
     if argument and not argument.isdecimal():
-        raise ExecutorUnavailable(f"cuda:{argument}", "a device is named by its number", remedy="use cuda:0")
+        msg = f"cuda:{argument}"
+        raise ExecutorUnavailable(msg, "a device is named by its number", remedy="use cuda:0")
     return CudaExecutor(int(argument or 0), cache=Path(settings.cache) if settings.cache else None)
 
 
@@ -48,8 +49,26 @@ class _Child:
     def __init__(self, device: int) -> None:
         job_read, job_write = os.pipe()
         answer_read, answer_write = os.pipe()
-        argv = [sys.executable, "-P", "-m", "cuda_harness.tools.execute.cuda.child", str(device), str(job_read), str(answer_write)]
-        keep = ("PATH", "HOME", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH", "LANG", "PYTHONPATH", "TMPDIR")
+        argv = [
+            sys.executable,
+            "-P",
+            "-m",
+            "cuda_harness.tools.execute.cuda.child",
+            str(device),
+            str(job_read),
+            str(answer_write),
+        ]
+        keep = (
+            "PATH",
+            "HOME",
+            "LD_LIBRARY_PATH",
+            "CUDA_VISIBLE_DEVICES",
+            "CUDA_HOME",
+            "CUDA_PATH",
+            "LANG",
+            "PYTHONPATH",
+            "TMPDIR",
+        )
         environment = {k: v for k, v in os.environ.items() if k in keep}
         self.process = subprocess.Popen(
             argv, pass_fds=(job_read, answer_write), start_new_session=True, env=environment,
@@ -147,9 +166,15 @@ class CudaExecutor:
         needed = sum(b.count * np_dtype(b.dtype).itemsize + 8192 for b in job.program.buffers)
         free = self.facts()["free_bytes"]
         if needed > free:
-            return JobNotRun("resources", f"the buffers need {needed} bytes, {free} are free on {self.name}", "use smaller sizes")
+            return JobNotRun(
+                "resources",
+                f"the buffers need {needed} bytes, {free} are free on {self.name}",
+                "use smaller sizes",
+            )
         header, blobs = job_frame(job, Path(compiled.cubin_path).read_bytes())
-        answered = self.ask(header, blobs, deadline_s=job.deadline_s, max_bytes=needed * len(job.calls) + (1 << 20))
+        answered = self.ask(
+            header, blobs, deadline_s=job.deadline_s, max_bytes=needed * len(job.calls) + (1 << 20)
+        )
         if isinstance(answered, JobFault | JobNotRun):
             return answered
         return self._result(job, *answered)
@@ -169,7 +194,9 @@ class CudaExecutor:
         except EOFError:
             tail = child.kill()
             self._after_death()
-            return JobFault("crash", f"the GPU process died while the kernel ran: {tail[-300:] or 'no message'}")
+            return JobFault(
+                "crash", f"the GPU process died while the kernel ran: {tail[-300:] or 'no message'}"
+            )
         finally:
             child.kill()
         with self._lock:
@@ -177,7 +204,11 @@ class CudaExecutor:
                 self._spare = _Child(self._device)  # the next candidate finds a context that is ready
         if answer is None:
             self._after_death()
-            return JobFault("timeout", f"the kernel ran longer than {deadline_s:.0f} s and was stopped", {"seconds": deadline_s})
+            return JobFault(
+                "timeout",
+                f"the kernel ran longer than {deadline_s:.0f} s and was stopped",
+                {"seconds": deadline_s},
+            )
         return answer
 
     def _started(self, child: _Child) -> _Child:
@@ -189,7 +220,9 @@ class CudaExecutor:
         if self._faults >= _MAX_FAULTS:
             child.kill()
             raise ExecutorUnavailable(
-                self.name, "the device did not recover after faults", remedy="check nvidia-smi; use another device"
+                self.name,
+                "the device did not recover after faults",
+                remedy="check nvidia-smi; use another device",
             )
         if child.ready is not None:
             return child
@@ -200,7 +233,9 @@ class CudaExecutor:
         if first is None or first[0].get("status") != "ready":
             tail = child.kill()
             reason = (first[0].get("message") if first else None) or tail[-300:] or "CUDA did not start"
-            raise ExecutorUnavailable(self.name, str(reason), remedy="see `cuda-harness doctor`, or use --executor cpu")
+            raise ExecutorUnavailable(
+                self.name, str(reason), remedy="see `cuda-harness doctor`, or use --executor cpu"
+            )
         child.ready = first[0]
         self._facts = first[0]["device"]
         return child

@@ -29,8 +29,7 @@ def write_frame(stream: BinaryIO, header: dict[str, Any], blobs: list[bytes] | N
     blobs = blobs or []
     data = json.dumps({**header, "blobs": [len(b) for b in blobs]}).encode()
     stream.write(_LENGTH.pack(len(data)) + data)
-    for blob in blobs:
-        stream.write(blob)
+    stream.writelines(blobs)
     stream.flush()
 
 
@@ -103,7 +102,12 @@ def encode_op(op: Op) -> dict[str, Any]:
         case SymbolOp():
             return {"op": "symbol", "symbol": op.symbol, "from": op.source}
         case WhileOp():
-            return {"op": "while", "flag": op.flag, "limit": op.limit, "body": [encode_op(o) for o in op.body]}
+            return {
+                "op": "while",
+                "flag": op.flag,
+                "limit": op.limit,
+                "body": [encode_op(o) for o in op.body],
+            }
 
 
 def _encode_arg(arg: Any) -> dict[str, Any]:  # noqa: ANN401 - one of the Arg types

@@ -1,3 +1,4 @@
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,8 @@ def outer(x: int) -> int:
 
 def record(run_dir: Path, x: int, forward: Any = None) -> TraceRecorder:
     recorder = TraceRecorder(run_dir, redactor=Redactor(), forward=forward)
-    with tracing_context(enabled=True, client=recorder):
-        try:
-            outer(x)
-        except ValueError:
-            pass
+    with tracing_context(enabled=True, client=recorder), contextlib.suppress(ValueError):
+        outer(x)
     return recorder
 
 

@@ -40,7 +40,7 @@ def test_ordinary_kernel_text_stays() -> None:
 def test_values_are_bounded_and_json() -> None:
     loop: list[object] = []
     loop.append(loop)
-    big = Redactor().value({"text": "a" * (10 * MAX_TEXT), "list": list(range(10_000)), "raw": b"12", "loop": loop, "o": {1, 2}})  # noqa: E501
+    big = Redactor().value({"text": "a" * (10 * MAX_TEXT), "list": list(range(10_000)), "raw": b"12", "loop": loop, "o": {1, 2}})
     assert len(big["text"]) <= MAX_TEXT
     assert len(big["list"]) == MAX_ITEMS
     assert big["raw"] == "[2 bytes]"
