@@ -8,7 +8,7 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -158,8 +158,12 @@ def pick_python(blocks: Iterable[Block]) -> str:
 
     Raises:
         ReplyFault: If there is none, or it does not parse.
+        ModelRefused: If there is none, and a `json` block says `{"refused": reason}`.
     """
+    blocks = tuple(blocks)
     candidates = [b for b in blocks if re.search(r"(?m)^def reference\(", b.text)]
+    if not candidates:
+        _raise_if_declined(_objects(b.text for b in blocks if b.language == "json")[0])
     missing = "there is no fenced `python` block that defines `def reference(inputs, dims, scalars)`"
     block = _best(candidates, lambda b: (b.language == "python") + b.closed, missing)
     try:
@@ -196,9 +200,22 @@ def pick_json(reply: Reply, keys: Iterable[str]) -> dict[str, Any]:
         ModelRefused: If the reply's object is `{"refused": reason}`.
     """
     wanted = set(keys)
+    objects, fault = _objects(_json_texts(reply))
+    usable = [o for o in objects if wanted & set(o)]
+    if usable:
+        return max(enumerate(usable), key=lambda pair: (len(wanted & set(pair[1])), pair[0]))[1]
+    _raise_if_declined(objects)
+    if fault is not None:
+        raise fault
+    msg = f"there is no fenced `json` block with an object that has {', '.join(sorted(wanted))}"
+    raise ReplyFault(msg)
+
+
+def _objects(texts: Iterable[str]) -> tuple[list[dict[str, Any]], ReplyFault | None]:
+    """Return the JSON objects among `texts`, and the last fault of those that are no JSON."""
     objects: list[dict[str, Any]] = []
     fault: ReplyFault | None = None
-    for text in _json_texts(reply):
+    for text in texts:
         try:
             value = read_json(text)
         except ReplyFault as exc:
@@ -206,17 +223,14 @@ def pick_json(reply: Reply, keys: Iterable[str]) -> dict[str, Any]:
             continue
         if isinstance(value, dict):
             objects.append(value)
-    usable = [o for o in objects if wanted & set(o)]
-    if usable:
-        return max(enumerate(usable), key=lambda pair: (len(wanted & set(pair[1])), pair[0]))[1]
+    return objects, fault
+
+
+def _raise_if_declined(objects: Iterable[Mapping[str, Any]]) -> None:
     for found in objects:
         if "refused" in found:
             msg = f"the model declined: {str(found['refused'])[:4_000]}"
             raise ModelRefused(msg, remedy="make the request clearer, or choose another model with --model")
-    if fault is not None:
-        raise fault
-    msg = f"there is no fenced `json` block with an object that has {', '.join(sorted(wanted))}"
-    raise ReplyFault(msg)
 
 
 def _json_texts(reply: Reply) -> list[str]:

@@ -156,18 +156,15 @@ class _Expansion:
         ):
             clash = sorted(set(names) & taken)
             if clash:
-                msg = "parse"
                 raise _Broken(
-                    msg, f"{what} {clash[0]!r} has the name of a dim, tensor or scalar of the IR"
+                    "parse", f"{what} {clash[0]!r} has the name of a dim, tensor or scalar of the IR"
                 )
         for name in self.plan.defines:
             if name in {t.name for t in self.ir.tensors} | {s.name for s in self.ir.scalars}:
-                msg = "parse"
-                raise _Broken(msg, f"define {name!r} has the name of a tensor or scalar of the IR")
+                raise _Broken("parse", f"define {name!r} has the name of a tensor or scalar of the IR")
         for name in tunables:
             if name not in self.plan.tunables:
-                msg = "tunable"
-                raise _unknown(msg, name, self.plan.tunables)
+                raise _unknown("tunable", name, self.plan.tunables)
 
     def value(self, expr: Expr, where: str) -> int:
         """Return an expression's value; what goes wrong names the place."""
@@ -175,22 +172,18 @@ class _Expansion:
         if unknown:
             name = min(unknown)
             if name in self.scalars:
-                msg = "parse"
                 raise _Broken(
-                    msg,
+                    "parse",
                     f"{where}: {name!r} is a scalar; expressions hold dims, tunables and loop variables",
                 )
-            msg = f"name in {where} ({expr.text!r}):"
-            raise _unknown(msg, name, self.env)
+            raise _unknown(f"name in {where} ({expr.text!r}):", name, self.env)
         for kernel in expr.kernels:
             if kernel not in self.kernels:
-                msg = f"kernel in {where}"
-                raise _unknown(msg, kernel, self.kernels)
+                raise _unknown(f"kernel in {where}", kernel, self.kernels)
         try:
             return expr.evaluate(self.env, self.occupancy)
         except ExprError as exc:
-            msg = "launch_config"
-            raise _Broken(msg, f"{where}: {exc}", expression=expr.text) from exc
+            raise _Broken("launch_config", f"{where}: {exc}", expression=expr.text) from exc
 
     def program(self) -> Program:
         for tensor in self.ir.tensors:
@@ -205,14 +198,12 @@ class _Expansion:
         count = 1
         for size in sizes:
             if size < 0:
-                msg = "launch_config"
                 raise _Broken(
-                    msg, f"shape of {name!r} is {list(sizes)}: a size is negative", buffer=name
+                    "launch_config", f"shape of {name!r} is {list(sizes)}: a size is negative", buffer=name
                 )
             count *= size
         if count > MAX_ELEMENTS:
-            msg = "launch_config"
-            raise _Broken(msg, f"{name!r} would have {count} elements", buffer=name)
+            raise _Broken("launch_config", f"{name!r} would have {count} elements", buffer=name)
         self.buffers[name] = Buffer(name, dtype, count, role)
         self.shapes[name] = sizes
 
@@ -221,8 +212,7 @@ class _Expansion:
         for step in steps:
             self.steps += 1
             if self.steps > MAX_STEPS:
-                msg = "launch_config"
-                raise _Broken(msg, f"the plan unrolls to more than {MAX_STEPS} steps")
+                raise _Broken("launch_config", f"the plan unrolls to more than {MAX_STEPS} steps")
             if step.when is not None and not self.value(step.when, "when"):
                 continue
             match step:
@@ -246,15 +236,12 @@ class _Expansion:
     def _repeat(self, step: Repeat, *, in_while: bool) -> list[Op]:
         name = step.repeat.var
         if name in self.env or name in self.buffers or name in self.scalars or name in RESERVED:
-            msg = "parse"
-            raise _Broken(msg, f"loop variable {name!r} has the name of something else")
+            raise _Broken("parse", f"loop variable {name!r} has the name of something else")
         count = self.value(step.repeat.count, f"repeat {name}")
         if count < 0:
-            msg = "launch_config"
-            raise _Broken(msg, f"repeat {name}: the count is {count}")
+            raise _Broken("launch_config", f"repeat {name}: the count is {count}")
         if count > MAX_STEPS:
-            msg = "launch_config"
-            raise _Broken(msg, f"repeat {name}: {count} rounds are more than {MAX_STEPS}")
+            raise _Broken("launch_config", f"repeat {name}: {count} rounds are more than {MAX_STEPS}")
         ops: list[Op] = []
         for index in range(count):
             self.env[name] = index
@@ -264,18 +251,15 @@ class _Expansion:
 
     def _while(self, step: While, *, in_while: bool) -> WhileOp:
         if in_while:
-            msg = "parse"
             raise _Broken(
-                msg, "a while inside a while is not supported: put the inner loop into the kernel"
+                "parse", "a while inside a while is not supported: put the inner loop into the kernel"
             )
         flag = self._known(step.while_.flag, "scratch buffer")
         if flag.count < 1:
-            msg = "launch_config"
-            raise _Broken(msg, f"the flag {flag.name!r} has no element")
+            raise _Broken("launch_config", f"the flag {flag.name!r} has no element")
         limit = self.value(step.while_.max, "while max")
         if not 0 <= limit <= MAX_WHILE:
-            msg = "launch_config"
-            raise _Broken(msg, f"while max is {limit}; it must lie in 0..{MAX_WHILE}")
+            raise _Broken("launch_config", f"while max is {limit}; it must lie in 0..{MAX_WHILE}")
         return WhileOp(flag.name, limit, tuple(self._steps(step.steps, in_while=True)))
 
     def _known(self, name: str, what: str) -> Buffer:
@@ -286,8 +270,7 @@ class _Expansion:
     def _writable(self, name: str, verb: str) -> str:
         buffer = self._known(name, "buffer")
         if buffer.role == "in":
-            msg = "parse"
-            raise _Broken(msg, f"{verb} {name!r}: inputs are read-only")
+            raise _Broken("parse", f"{verb} {name!r}: inputs are read-only")
         return name
 
     def _copy(self, step: Copy) -> CopyOp:
@@ -296,9 +279,8 @@ class _Expansion:
         to, from_ = self._known(target, "buffer"), self._known(source, "buffer")
         sizes = [b.count * ITEM_BYTES[b.dtype] for b in (to, from_)]
         if sizes[0] != sizes[1]:
-            msg = "launch_config"
             raise _Broken(
-                msg, f"copy: {target!r} has {sizes[0]} bytes and {source!r} has {sizes[1]}"
+                "launch_config", f"copy: {target!r} has {sizes[0]} bytes and {source!r} has {sizes[1]}"
             )
         return CopyOp(target, source)
 
@@ -313,12 +295,10 @@ class _Expansion:
         else:
             low, high = _INT_RANGE[dtype]
             if isinstance(value, str) and value not in {"min", "max"}:
-                msg = "parse"
-                raise _Broken(msg, f"fill {step.fill!r}: {value!r} is no value of {dtype}")
+                raise _Broken("parse", f"fill {step.fill!r}: {value!r} is no value of {dtype}")
             number = {"min": low, "max": high}[value] if isinstance(value, str) else value
             if number != int(number) or not low <= number <= high:
-                msg = "parse"
-                raise _Broken(msg, f"fill {step.fill!r}: {number} is no value of {dtype} ({low}..{high})")
+                raise _Broken("parse", f"fill {step.fill!r}: {number} is no value of {dtype} ({low}..{high})")
             number = int(number)
         with np.errstate(all="ignore"):
             return np.asarray(number).astype(np_dtype(dtype)).tobytes()
@@ -326,12 +306,10 @@ class _Expansion:
     def _launch(self, step: Launch) -> LaunchOp | None:
         signature = self.kernels.get(step.launch)
         if signature is None:
-            msg = "kernel"
-            raise _unknown(msg, step.launch, self.kernels)
+            raise _unknown("kernel", step.launch, self.kernels)
         if not signature.is_extern_c or signature.is_template:
-            msg = "parse"
             raise _Broken(
-                msg,
+                "parse",
                 f'kernel {step.launch!r} must be extern "C" __global__ and no template',
                 line=signature.line,
             )
@@ -341,14 +319,12 @@ class _Expansion:
         shared = self.value(step.shared_bytes, f"{where}: shared_bytes")
         args = self._arguments(step.args, signature, where)
         if any(g < 0 for g in grid):
-            msg = "launch_config"
-            raise _Broken(msg, f"{where}: grid {list(grid)} is negative", grid=list(grid))
+            raise _Broken("launch_config", f"{where}: grid {list(grid)} is negative", grid=list(grid))
         if 0 in grid:
             return None
         self.launches += 1
         if self.launches > MAX_LAUNCHES:
-            msg = "launch_config"
-            raise _Broken(msg, f"the plan makes more than {MAX_LAUNCHES} launches")
+            raise _Broken("launch_config", f"the plan makes more than {MAX_LAUNCHES} launches")
         cluster = self._axes(step.cluster, f"{where}: cluster") if step.cluster else None
         self._check_limits(where, signature, grid, block, shared, cluster)
         return LaunchOp(step.launch, grid, block, shared, tuple(args), step.cooperative, cluster)
@@ -371,48 +347,42 @@ class _Expansion:
         threads = block[0] * block[1] * block[2]
         for axis, size, most in zip("xyz", block, d.max_block, strict=True):
             if not 1 <= size <= most:
-                msg = "launch_config"
                 raise _Broken(
-                    msg,
+                    "launch_config",
                     f"{where}: block.{axis} is {size}; it must lie in 1..{most}",
                     block=list(block),
                 )
         if threads > d.max_threads_per_block:
             arithmetic = " x ".join(map(str, block))
-            msg = "launch_config"
             raise _Broken(
-                msg,
+                "launch_config",
                 f"{where}: a block of {arithmetic} = {threads} threads is more than {d.max_threads_per_block}",
                 block=list(block),
             )
         if signature.launch_bounds is not None and threads > signature.launch_bounds:
-            msg = "launch_config"
             raise _Broken(
-                msg,
+                "launch_config",
                 f"{where}: {threads} threads, but __launch_bounds__ promises at most {signature.launch_bounds}",
                 block=list(block), line=signature.line,
             )  # fmt: skip
         for axis, size, most in zip("xyz", grid, d.max_grid, strict=True):
             if size > most:
-                msg = "launch_config"
                 raise _Broken(
-                    msg,
+                    "launch_config",
                     f"{where}: grid.{axis} is {size}; at most {most} blocks fit that axis",
                     grid=list(grid),
                 )
         if not 0 <= shared <= d.shared_bytes_optin:
-            msg = "launch_config"
             raise _Broken(
-                msg,
+                "launch_config",
                 f"{where}: {shared} bytes of dynamic shared memory; a block may have {d.shared_bytes_optin}",
                 shared_bytes=shared,
             )
         if cluster is not None:
             size = cluster[0] * cluster[1] * cluster[2]
             if any(c < 1 or g % c for g, c in zip(grid, cluster, strict=True)) or size > 16:
-                msg = "launch_config"
                 raise _Broken(
-                    msg,
+                    "launch_config",
                     f"{where}: cluster {list(cluster)} does not divide grid {list(grid)} or is larger than 16",
                 )
 
@@ -420,9 +390,8 @@ class _Expansion:
         wanted = signature.parameters
         if len(args) != len(wanted):
             shown = ", ".join(f"{p.c_type}{'*' if p.is_pointer else ''} {p.name}" for p in wanted)
-            msg = "parse"
             raise _Broken(
-                msg,
+                "parse",
                 f"{where}: {len(args)} arguments for {len(wanted)} parameters ({shown})",
                 line=signature.line,
             )
@@ -437,9 +406,8 @@ class _Expansion:
         if isinstance(arg, Pick):
             index = self.value(arg.index, f"{where}: pick")
             if not 0 <= index < len(arg.pick):
-                msg = "launch_config"
                 raise _Broken(
-                    msg, f"{where}: pick index {index} is outside 0..{len(arg.pick) - 1}"
+                    "launch_config", f"{where}: pick index {index} is outside 0..{len(arg.pick) - 1}"
                 )
             for name in arg.pick:
                 self._known(name, "buffer in a pick")
@@ -455,14 +423,12 @@ class _Expansion:
     def _pointer(self, name: str, parameter: Parameter, where: str) -> PointerArg:
         buffer = self.buffers[name]
         if not parameter.is_pointer:
-            msg = "parse"
             raise _Broken(
-                msg, f"{where}: {name!r} is a buffer, the parameter is {parameter.c_type} by value"
+                "parse", f"{where}: {name!r} is a buffer, the parameter is {parameter.c_type} by value"
             )
         if parameter.dtype is not None and not _compatible(parameter.dtype, buffer.dtype):
-            msg = "parse"
             raise _Broken(
-                msg,
+                "parse",
                 f"{where}: the parameter points to {parameter.c_type}, {name!r} holds {buffer.dtype}",
                 buffer=name,
             )
@@ -471,13 +437,11 @@ class _Expansion:
     def _scalar(self, name: str, parameter: Parameter, where: str) -> ValueArg:
         dtype, value = self.scalars[name]
         if parameter.is_pointer:
-            msg = "parse"
-            raise _Broken(msg, f"{where}: scalar {name!r} is passed by value, the parameter is a pointer")
+            raise _Broken("parse", f"{where}: scalar {name!r} is passed by value, the parameter is a pointer")
         target = parameter.dtype or dtype
         if parameter.lanes != 1 or (target in FLOATS) != (dtype in FLOATS):
-            msg = "parse"
             raise _Broken(
-                msg, f"{where}: scalar {name!r} is {dtype}, the parameter is {parameter.c_type}"
+                "parse", f"{where}: scalar {name!r} is {dtype}, the parameter is {parameter.c_type}"
             )
         if target not in FLOATS:
             self._in_range(int(value), target, where, name)
@@ -488,32 +452,26 @@ class _Expansion:
         text, _, dtype = str(arg).rpartition(":") if ":" in str(arg) else (str(arg), "", "")
         dtype = dtype.strip()
         if parameter.is_pointer:
-            msg = f"buffer in {where}:"
-            raise _unknown(msg, str(arg), self.buffers)
+            raise _unknown(f"buffer in {where}:", str(arg), self.buffers)
         if dtype and dtype not in ITEM_BYTES:
-            msg = "parse"
-            raise _Broken(msg, f"{where}: {dtype!r} is no dtype")
+            raise _Broken("parse", f"{where}: {dtype!r} is no dtype")
         try:
             expr = Expr(text)
         except ExprError as exc:
-            msg = "parse"
-            raise _Broken(msg, f"{where}: {exc}") from exc
+            raise _Broken("parse", f"{where}: {exc}") from exc
         value = self.value(expr, where)
         target = dtype or parameter.dtype
         if target is None or parameter.lanes != 1:
-            msg = "parse"
             raise _Broken(
-                msg, f"{where}: an integer cannot be a {parameter.c_type}; say the type as 'expr:dtype'"
+                "parse", f"{where}: an integer cannot be a {parameter.c_type}; say the type as 'expr:dtype'"
             )
         if parameter.dtype is not None and ITEM_BYTES[target] != ITEM_BYTES[parameter.dtype]:
-            msg = "parse"
             raise _Broken(
-                msg,
+                "parse",
                 f"{where}: {target} is {ITEM_BYTES[target]} bytes wide, the parameter {parameter.c_type} is {ITEM_BYTES[parameter.dtype]}",
             )
         if parameter.dtype is not None and (target in FLOATS) != (parameter.dtype in FLOATS):
-            msg = "parse"
-            raise _Broken(msg, f"{where}: {target} for a parameter of type {parameter.c_type}")
+            raise _Broken("parse", f"{where}: {target} for a parameter of type {parameter.c_type}")
         if target in FLOATS:
             return ValueArg(target, float(value))
         self._in_range(value, target, where, text)
@@ -523,9 +481,8 @@ class _Expansion:
     def _in_range(value: int, dtype: str, where: str, text: str) -> None:
         low, high = _INT_RANGE[dtype]
         if not low <= value <= high:
-            msg = "launch_config"
             raise _Broken(
-                msg,
+                "launch_config",
                 f"{where}: {text} = {value} does not fit {dtype} ({low}..{high})",
                 value=value,
             )
@@ -534,18 +491,15 @@ class _Expansion:
         spec = arg.tensor_map
         buffer = self._known(spec.tensor, "buffer of a tensor map")
         if not parameter.is_tensor_map:
-            msg = "parse"
             raise _Broken(
-                msg, f"{where}: the parameter of a tensor map is `const __grid_constant__ CUtensorMap`"
+                "parse", f"{where}: the parameter of a tensor map is `const __grid_constant__ CUtensorMap`"
             )
         shape = self.shapes[buffer.name]
         box = tuple(self.value(e, f"{where}: box") for e in spec.box)
         if len(box) != len(shape):
-            msg = "parse"
-            raise _Broken(msg, f"{where}: a box of {len(box)} axes for {buffer.name!r} of {len(shape)}")
+            raise _Broken("parse", f"{where}: a box of {len(box)} axes for {buffer.name!r} of {len(shape)}")
         if any(not 1 <= b <= 256 for b in box):
-            msg = "launch_config"
-            raise _Broken(msg, f"{where}: box {list(box)}; each side must lie in 1..256")
+            raise _Broken("launch_config", f"{where}: box {list(box)}; each side must lie in 1..256")
         return TensorMapValue(buffer.name, buffer.dtype, shape, box, spec.swizzle, spec.l2, spec.oob)
 
 

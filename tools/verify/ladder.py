@@ -183,9 +183,8 @@ def _parse(climb: _Climb) -> str:
     climb.facts = inspect(climb.kernel.source)
     if not climb.facts.kernels:
         errors = climb.facts.syntax_errors
-        msg = "parse"
         raise _fail(
-            msg,
+            "parse",
             "parse",
             errors[0].text
             if errors and "__global__" not in climb.kernel.source
@@ -197,8 +196,7 @@ def _parse(climb: _Climb) -> str:
     ):
         program = _expand(climb, dims, {})
         if isinstance(program, PlanFault) and program.stage == "parse":
-            msg = "parse"
-            raise _fail(msg, "parse", program.message, program.evidence)
+            raise _fail("parse", "parse", program.message, program.evidence)
     return f"{len(climb.facts.kernels)} kernel(s), plan of {len(climb.kernel.plan.steps)} step(s)"
 
 
@@ -208,8 +206,7 @@ def _policy(climb: _Climb) -> str:
     if refused:
         first = refused[0]
         where = f"line {first.line}: " if first.line else ""
-        msg = "policy"
-        raise _fail(msg, "policy", where + first.message, {"line": first.line} if first.line else {})
+        raise _fail("policy", "policy", where + first.message, {"line": first.line} if first.line else {})
     climb.warnings += [(f"line {f.line}: " if f.line else "") + f.message for f in found]
     return "no refusals" + (f", {len(found)} hint(s)" if found else "")
 
@@ -222,13 +219,11 @@ def _macros(climb: _Climb, dims: dict[str, int]) -> dict[str, int] | PlanFault:
 def _compile(climb: _Climb) -> str:
     macros = _macros(climb, climb.ir.target_dims)
     if isinstance(macros, PlanFault):
-        msg = "launch_config"
-        raise _fail(msg, macros.class_, macros.message, macros.evidence)
+        raise _fail("launch_config", macros.class_, macros.message, macros.evidence)
     options = climb.kernel.plan.compile
     if options.fast_math and not climb.ir.numerics.fast_math:
-        msg = "policy"
         raise _fail(
-            msg, "policy", "the plan compiles with fast_math, which the IR's numerics do not allow"
+            "policy", "policy", "the plan compiles with fast_math, which the IR's numerics do not allow"
         )
     done = climb.compiler.compile(
         climb.kernel.source, arch=climb.target, macros=macros, fast_math=options.fast_math,
@@ -252,18 +247,15 @@ def _compile(climb: _Climb) -> str:
             evidence = {"diagnostics": [d.model_dump() for d in errors[:8]]}
             if errors and errors[0].line:
                 evidence["line"] = errors[0].line  # type: ignore[assignment]
-            msg = "compile"
-            raise _fail(msg, "compile", text, evidence)
+            raise _fail("compile", "compile", text, evidence)
         case CompileTimedOut():
-            msg = "compile"
             raise _fail(
-                msg,
+                "compile",
                 "compile",
                 f"the compiler did not end within {done.seconds:.0f} s: template recursion or enormous unrolling",
             )
         case CompileEnvironment():
-            msg = "compile"
-            raise _unmeasured(msg, "environment", f"{done.message} ({done.remedy})")
+            raise _unmeasured("compile", "environment", f"{done.message} ({done.remedy})")
 
 
 def _launch_config(climb: _Climb) -> str:
@@ -277,9 +269,8 @@ def _launch_config(climb: _Climb) -> str:
     for dims in sizes:
         program = _expand(climb, dims, {})
         if isinstance(program, PlanFault):
-            msg = "launch_config"
             raise _fail(
-                msg,
+                "launch_config",
                 program.class_,
                 f"at sizes {dims}: {program.message}",
                 {**program.evidence, "dims": dims},
@@ -292,18 +283,16 @@ def _launch_config(climb: _Climb) -> str:
             threads = op.block[0] * op.block[1] * op.block[2]  # type: ignore[union-attr]
             if facts.registers and facts.registers * threads > limits.registers_per_block:
                 most = limits.registers_per_block // facts.registers // 32 * 32
-                msg = "launch_config"
                 raise _fail(
-                    msg, "launch_config",
+                    "launch_config", "launch_config",
                     f"{name} needs {facts.registers} x {threads} = {facts.registers * threads} registers > {limits.registers_per_block}; "
                     f"use a block of at most {most} or __launch_bounds__",
                     {"dims": dims},
                 )  # fmt: skip
             shared = (facts.shared_bytes or 0) + op.shared_bytes  # type: ignore[union-attr]
             if shared > limits.shared_bytes_optin:
-                msg = "launch_config"
                 raise _fail(
-                    msg, "launch_config",
+                    "launch_config", "launch_config",
                     f"{name} uses {facts.shared_bytes} bytes of static and {op.shared_bytes} of dynamic shared memory = {shared}; "  # type: ignore[union-attr]
                     f"a block may have {limits.shared_bytes_optin}",
                     {"dims": dims},

@@ -47,24 +47,20 @@ def host_compiler() -> HostCompiler:
         ExecutorUnavailable: If there is none, or this host is not x86-64.
     """
     if os.uname().machine != "x86_64":
-        msg = "cpu"
         raise ExecutorUnavailable(
-            msg,
+            "cpu",
             f"it runs on x86-64 hosts, this one is {os.uname().machine}",
             remedy="use a GPU machine (--executor cuda)",
         )
     path = shutil.which("g++")
     if path is None:
-        msg = "cpu"
-        raise ExecutorUnavailable(msg, "g++ is not installed", remedy=_REMEDY)
+        raise ExecutorUnavailable("cpu", "g++ is not installed", remedy=_REMEDY)
     try:
         said = run([path, "--version"], timeout_s=20)
     except ProgramMissing as exc:
-        msg = "cpu"
-        raise ExecutorUnavailable(msg, str(exc), remedy=_REMEDY) from exc
+        raise ExecutorUnavailable("cpu", str(exc), remedy=_REMEDY) from exc
     if not said.ok:
-        msg = "cpu"
-        raise ExecutorUnavailable(msg, f"g++ --version failed: {said.text()[:200]}", remedy=_REMEDY)
+        raise ExecutorUnavailable("cpu", f"g++ --version failed: {said.text()[:200]}", remedy=_REMEDY)
     features = _cpu_features()
     flags = [
         f"-m{name}"
@@ -207,9 +203,8 @@ def runner(cache: BuildCache, mode: Mode) -> Path:
         done = _compile(argv, folder, timeout_s=180)
         if not done.ok:
             reason = f"building the {mode} runner failed: {done.text()[:400]}"
-            msg = "cpu"
             raise ExecutorUnavailable(
-                msg, reason, remedy="install a working g++ with its C++ standard library"
+                "cpu", reason, remedy="install a working g++ with its C++ standard library"
             )
         out.chmod(0o755)
         return cache.publish(key, name, out)

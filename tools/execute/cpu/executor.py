@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import struct
 import threading
 from dataclasses import dataclass, replace
@@ -156,7 +157,8 @@ class CpuExecutor:
             )
         job_read, job_write = os.pipe()
         result_read, result_write = os.pipe()
-        spec = _job_text(job, library, layout, workers=self._workers, unsafe=self._unsafe).encode()
+        secret = secrets.token_hex(16)
+        spec = _job_text(job, library, layout, secret, workers=self._workers, unsafe=self._unsafe).encode()
         answer: list[bytes] = []
         feeder = threading.Thread(target=_feed, args=(job_write, spec), daemon=True)
         reader = threading.Thread(target=_collect, args=(result_read, answer), daemon=True)
@@ -173,7 +175,10 @@ class CpuExecutor:
             os.close(result_write)
             reader.join(5)
             feeder.join(5)
-        return self._judge(job, library, layout, memory, done, b"".join(answer))
+        said = b"".join(answer)
+        # Another writer on the channel does not know the secret: what it says counts as no answer.
+        honest = said.removeprefix(secret.encode()) if said.startswith(secret.encode()) else b""
+        return self._judge(job, library, layout, memory, done, honest)
 
     def _judge(
         self, job: Job, library: Path, layout: _Layout, memory: int, done: Finished, answer: bytes
@@ -352,9 +357,9 @@ def _pread(memory: int, size: int, position: int) -> bytearray:
     return data
 
 
-def _job_text(job: Job, library: Path, layout: _Layout, *, workers: int, unsafe: bool) -> str:
+def _job_text(job: Job, library: Path, layout: _Layout, secret: str, *, workers: int, unsafe: bool) -> str:
     cpu_seconds = job.deadline_s * max(1, workers)
-    lines = [f"library {library}"]
+    lines = [f"secret {secret}", f"library {library}"]
     lines += [f"readable {p}" for p in _SYSTEM_READABLE]
     lines.append(
         f"limits {len(job.calls)} {workers} {cpu_seconds:.1f} {job.memory_bytes} {int(unsafe)} {job.poison & 0xFFFFFFFF} {layout.bytes}"

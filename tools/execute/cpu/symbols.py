@@ -58,13 +58,19 @@ def _read(data: bytes) -> tuple[set[str], int]:
             constructors += length // 8
         elif title == ".init" and length:
             constructors += 1
-        if kind != 11:  # SHT_DYNSYM
+        if kind == 4 and any(
+            struct.unpack_from("<Q", data, at + i * entry + 8)[0] & 0xFFFFFFFF == 37 for i in range(length // entry)
+        ):  # SHT_RELA with R_X86_64_IRELATIVE
+            undefined.add("(ifunc)")
+        if kind not in {2, 11}:  # SHT_SYMTAB, SHT_DYNSYM
             continue
         strings = sections[link][4]
         for i in range(1, length // entry):
             symbol, info, _, section, _, _ = struct.unpack_from("<IBBHQQ", data, at + i * entry)
+            if info & 15 == 1 and 0 < section < count and sections[section][2] & 4 and not text(strings + symbol).startswith("_"):
+                undefined.add("(data in the text section)")
             if info & 15 == 10:  # STT_GNU_IFUNC: a resolver is code that runs at load
                 undefined.add("(ifunc)")
-            if section == 0 and symbol:
+            if section == 0 and symbol and kind == 11:
                 undefined.add(text(strings + symbol).split("@")[0])
     return undefined, constructors

@@ -117,6 +117,18 @@ inline int __viaddmin_s32_relu(const int a, const int b, const int c) { return _
 SIM_DPX_PAIR(s)
 SIM_DPX_PAIR(u)
 #undef SIM_DPX_PAIR
+// Both extremes with, for each half, whether the first operand was taken.
+#define SIM_DPX_CHOICE(name, L, sign)                                                          \
+    inline unsigned name(unsigned a, unsigned b, bool* const hi, bool* const lo) {             \
+        *hi = static_cast<L>(a >> 16) sign static_cast<L>(b >> 16);                            \
+        *lo = static_cast<L>(a) sign static_cast<L>(b);                                        \
+        return ((*hi ? a : b) & 0xffff0000u) | ((*lo ? a : b) & 0xffffu);                      \
+    }
+SIM_DPX_CHOICE(__vibmax_s16x2, short, >=)
+SIM_DPX_CHOICE(__vibmin_s16x2, short, <=)
+SIM_DPX_CHOICE(__vibmax_u16x2, unsigned short, >=)
+SIM_DPX_CHOICE(__vibmin_u16x2, unsigned short, <=)
+#undef SIM_DPX_CHOICE
 inline unsigned __vimax_s16x2_relu(unsigned a, unsigned b) { return __vmaxs2(__vmaxs2(a, b), 0u); }
 inline unsigned __vimin_s16x2_relu(unsigned a, unsigned b) { return __vmaxs2(__vmins2(a, b), 0u); }
 inline unsigned __vimax3_s16x2_relu(unsigned a, unsigned b, unsigned c) { return __vmaxs2(__vimax3_s16x2(a, b, c), 0u); }
