@@ -1,0 +1,67 @@
+"""Writes docs/cpu_features.md from the kernels that the tests run: `python tests/unit/tools/execute/headers/feature_table.py`."""
+
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[4] / "docs" / "cpu_features.md"
+
+REFUSED = (
+    (
+        "Thread block clusters, distributed shared memory",
+        "`cooperative_groups::this_cluster`, cluster launches",
+    ),
+    ("Tiles of more than 32 threads", "`cooperative_groups::tiled_partition<64>`"),
+    (
+        "Tensor-core and TMA instructions in inline PTX",
+        "`mma.sync`, `ldmatrix`, `wgmma`, `cp.async.bulk`, `mbarrier`",
+    ),
+    ("Any other instruction outside the table of `tools/execute/cpu/ptx_table.py`", "named with its line"),
+    ("wmma for 4-bit and 1-bit elements", "`nvcuda::wmma::experimental`"),
+    ("Atomics of more than 8 bytes", "`cuda::atomic_ref` of a 16-byte type"),
+    ("mdspan layouts other than `layout_right` and `layout_left`", "`cuda::std::layout_stride`"),
+)
+
+
+def render() -> str:
+    """Return the page: one row a kernel (its first line says what it shows), then what is refused."""
+    lines = [
+        "# What the CPU executor runs",
+        "",
+        "Generated from `tests/unit/tools/execute/headers/kernels/`: each kernel runs there in plain and in check mode with",
+        "NumPy's numbers, and NVRTC compiles the same text. Do not edit; run `feature_table.py` beside them.",
+        "",
+        "| feature | kernel | headers |",
+        "|---|---|---|",
+    ]
+    for path in sorted((HERE / "kernels").glob("*.cu")):
+        text = path.read_text(encoding="utf-8")
+        title = text.splitlines()[0].removeprefix("// ").rstrip(".")
+        headers = " ".join(f"`{line[10:-1]}`" for line in text.splitlines() if line.startswith("#include <"))
+        lines.append(f"| {title} | `{path.name}` | {headers or 'none'} |")
+    lines += [
+        "",
+        "## Refused as `unsupported`",
+        "",
+        "The verdict names the line and the reason; a GPU may run these.",
+        "",
+    ]
+    lines += [
+        "| what | for example |",
+        "|---|---|",
+        *(f"| {what} | {example} |" for what, example in REFUSED),
+    ]
+    lines += [
+        "",
+        "## Differences that stay",
+        "",
+        "- Asynchronous copies are made when they are issued; waiting orders them. A read before the wait of one's own copy goes unseen.",
+        "- Approximate instructions (`ex2.approx`, `hexp`, `__frsqrt_rn` and their like) give the host library's result, not the GPU's last bit.",
+        "- `__dadd` to `__fma` with directed rounding are exact, except `__fma_rz/ru/rd` where the product is below 2^-916.",
+        "- Tensor-core products add in float in order of k; a GPU's order and truncation differ in the last bits.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")
