@@ -21,6 +21,7 @@ def judge_kernel(state: VerifierView, runtime: Runtime[RunContext]) -> StateUpda
     if attempt is None or state.ir is None or state.suite is None:
         msg = "the verifier was reached without a kernel, an IR or a suite"
         raise StateError(msg)
+    services.ledger.require_time()
     folder = services.folder
     specs = Inputs.from_json(folder.read_json("suite/inputs.json"), where="suite/inputs.json")
     suite = Suite(

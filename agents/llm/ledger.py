@@ -97,6 +97,13 @@ class Ledger:
         most = self._budget.max_seconds
         return None if most is None else max(0.0, most - self.elapsed_s)
 
+    def require_time(self) -> None:
+        """Pass, or raise BudgetExhausted when the wall seconds are spent: before a step that costs no call."""
+        most = self._budget.max_seconds
+        if most is not None and self.elapsed_s >= most:
+            detail = f"{self.elapsed_s:.0f} of {most:.0f} seconds have passed"
+            raise BudgetExhausted(limit="max_seconds", detail=detail)
+
     def reserve(self, *, model: str, prompt_chars: int, max_output_tokens: int | None = None) -> Reservation:
         """Return a reservation for the next call, or refuse it.
 
@@ -173,9 +180,7 @@ class Ledger:
             raise BudgetExhausted(limit="max_tokens", detail=detail)
         if budget.max_usd is not None:
             self._check_money(budget.max_usd, entries, pending)
-        if budget.max_seconds is not None and self.elapsed_s >= budget.max_seconds:
-            detail = f"{self.elapsed_s:.0f} of {budget.max_seconds:.0f} seconds have passed"
-            raise BudgetExhausted(limit="max_seconds", detail=detail)
+        self.require_time()
 
     def _check_money(self, most: float, entries: list[Entry], pending: list[Reservation]) -> None:
         for model in sorted({e.model for e in entries} | {r.model for r in pending}):

@@ -143,8 +143,11 @@ def test_time_is_limited_and_goes_on_after_a_resume(tmp_path: Path) -> None:
     clock.now += 11
     with pytest.raises(BudgetExhausted, match="max_seconds"):
         again.reserve(model="m", prompt_chars=1)
+    with pytest.raises(BudgetExhausted, match="61 of 60 seconds"):
+        again.require_time()
     assert again.seconds_left() == 0
     assert ledger(tmp_path).seconds_left() is None
+    ledger(tmp_path).require_time()
 
 
 def record(root: Path, name: str, **fields: object) -> None:
