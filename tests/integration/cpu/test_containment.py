@@ -100,6 +100,26 @@ def test_a_raw_system_call_ends_the_child(name: str, body: str, cpu: CpuExecutor
         assert result.fault in {"crash", "policy", "out_of_bounds"}, result
 
 
+# The bytes of `mov rax, rdi; syscall; ret` inside the constant of an ordinary instruction, entered in its middle.
+HIDDEN = (
+    "__device__ __noinline__ unsigned long long hide() { return 0x9090c3050ff88948ull; }\n"
+    "__device__ long jump(long n) {\n"
+    "  const unsigned char* p = (const unsigned char*)(void*)hide;\n"
+    "  while (p[0] != 0x48 || p[1] != 0x89 || p[2] != 0xf8) ++p;\n"
+    "  return ((long (*)(long))(void*)p)(n);\n}\n"
+)
+
+
+@pytest.mark.parametrize("number", [1, 2, 9, 41, 56, 57, 59, 101, 231, 257, 319])
+def test_a_system_call_from_the_kernels_own_text_is_trapped(number: int, cpu: CpuExecutor) -> None:
+    """The static checks see nothing here; the filter knows that only the C library makes system calls."""
+    result = attack(f"y[0] = jump({number});", before=HIDDEN).run(cpu)
+
+    assert isinstance(result, JobFault), result
+    assert result.fault == "crash"
+    assert f"system call ({number})" in result.message
+
+
 def test_the_executor_still_runs_honest_kernels_after_attacks(cpu: CpuExecutor) -> None:
     attack("y[0] = call(57, 0, 0, 0);", before=SYSCALL).run(cpu)
 
