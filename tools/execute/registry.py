@@ -1,15 +1,20 @@
 """Executors by name, loaded on demand; others are registered under the entry point `cuda_harness.executors`."""
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from cuda_harness.state.errors import ConfigError, ExecutorUnavailable
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.protocol import Executor
 
-_BUILT_IN: dict[str, str] = {"cpu": "cuda_harness.tools.execute.cpu.executor:make"}
+_BUILT_IN: dict[str, str] = {
+    "cpu": "cuda_harness.tools.execute.cpu.executor:make",
+    "cuda": "cuda_harness.tools.execute.cuda.executor:make",
+}
 GROUP = "cuda_harness.executors"
 
 Factory = Callable[..., Executor]
@@ -31,12 +36,18 @@ def executor(name: str, *, settings: Settings) -> Executor:
     table = known()
     short, _, argument = name.partition(":")
     if short == "auto":
-        short, argument = "cpu", ""
+        short, argument = ("cuda", "0") if has_gpu() else ("cpu", "")
     if short not in table:
         msg = f"unknown executor {name!r}"
         raise ConfigError(msg, remedy=f"choose one of: auto, {', '.join(sorted(table))}")
     factory = _load(short, table[short])
     return factory(argument, settings=settings)
+
+
+@cache
+def has_gpu() -> bool:
+    """Return whether an NVIDIA driver with a device is here, without making a context."""
+    return Path("/dev/nvidiactl").exists() and any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 def _load(name: str, where: str) -> Factory:

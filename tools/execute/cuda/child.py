@@ -401,9 +401,12 @@ def main() -> None:
         if header["do"] == "run":
             reply, data = run_job(header, blobs, device)
         else:
-            from cuda_harness.tools.execute.cuda.clock import time_job
+            from cuda_harness.tools.execute.cuda import clock
 
-            reply, data = time_job(header, blobs, device)
+            if header["do"] == "time":
+                reply, data = clock.time_job(header, blobs, device)
+            else:
+                reply, data = {"status": "ok", **clock.ceilings(device)}, []
     except EOFError:
         return
     except Failed as exc:

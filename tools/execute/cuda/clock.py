@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_harness.tools.execute.cuda.child import Failed, Runner, check
+from cuda_harness.tools.execute.cuda.child import Runner, check
 
 _SETTLED = 0.02
 """Warm-up ends when medians of two successive windows agree this well, or after `_WARM_S`."""
@@ -240,6 +240,3 @@ def _clock(device: Any) -> dict[str, Any]:  # noqa: ANN401 - cuda.core Device
         )
         found["throttle"] = int(nvml.device_get_current_clocks_event_reasons(handle))
     return found
-
-
-__all__ = ["Failed", "ceilings", "time_job"]

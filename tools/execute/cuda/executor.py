@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from cuda_harness.state.errors import ExecutorUnavailable
-from cuda_harness.state.results import CompileOk, CompileRejected, CompileTimedOut
+from cuda_harness.state.results import CompileOk, CompileRejected, CompileResult, CompileTimedOut
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cuda.wire import job_frame, read_frame, write_frame
 from cuda_harness.tools.execute.dtypes import np_dtype
@@ -178,6 +178,19 @@ class CudaExecutor:
         if isinstance(answered, JobFault | JobNotRun):
             return answered
         return self._result(job, *answered)
+
+    def compile(
+        self, source: str, *, arch: str, macros: dict[str, int], fast_math: bool, max_registers: int | None
+    ) -> CompileResult:
+        """Return the cubin of a kernel; compilation never holds the GPU."""
+        return self._compiler.compile(
+            source,
+            arch=arch,
+            macros=macros,
+            fast_math=fast_math,
+            max_registers=max_registers,
+            deadline_s=60.0,
+        )
 
     def ask(
         self, header: dict[str, Any], blobs: list[bytes], *, deadline_s: float, max_bytes: int
