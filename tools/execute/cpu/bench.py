@@ -86,7 +86,7 @@ def _kernel_seconds(executor: CpuExecutor, job: Job) -> float:
     for _ in range(_REPEATS):
         done = executor.run(job)
         if not isinstance(done, JobOk):
-            raise ExecutorUnavailable("cpu", f"the speed test did not run: {done.message}")
+            raise ExecutorUnavailable(CpuExecutor.name, f"the speed test did not run: {done.message}")
         times.append(done.seconds)
     return statistics.median(times)
 
@@ -129,7 +129,7 @@ def estimate_ratio(cache: Path | None = None) -> float:
     job = matmul_job(512, "plain")
     guess = executor.estimate_s(job)
     if guess is None:
-        raise ExecutorUnavailable("cpu", "it cannot estimate its own speed test")
+        raise ExecutorUnavailable(CpuExecutor.name, "it cannot estimate its own speed test")
     began = time.monotonic()
     _kernel_seconds(executor, job)
     return guess / ((time.monotonic() - began) / _REPEATS)
