@@ -6,11 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuda_harness.tools.execute.protocol import Buffer, Job, JobFault, JobOk, LaunchOp, PointerArg, Program, ValueArg
+from cuda_harness.tools.execute.protocol import (
+    Buffer,
+    Job,
+    JobFault,
+    JobOk,
+    LaunchOp,
+    PointerArg,
+    Program,
+    ValueArg,
+)
 
 pytestmark = pytest.mark.gpu
 N = 4096
-GOOD = 'extern "C" __global__ void k(float *y, const float *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 2.0f * x[i]; }'  # noqa: E501
+GOOD = 'extern "C" __global__ void k(float *y, const float *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 2.0f * x[i]; }'
 ENTRY = 'extern "C" __global__ void k(float *y, const float *x, int n)'
 
 
@@ -48,7 +57,12 @@ def assert_good(gpu: Any) -> None:
         ("assertion", "assert(n < 0);", {}, "crash"),
         ("trap", "__trap();", {}, "crash"),
         ("block too large", "y[0] = x[0];", {"block": 1500}, "launch_config"),
-        ("shared too large", "extern __shared__ float s[]; s[threadIdx.x] = x[0]; y[0] = s[0];", {"shared": 240_000}, "launch_config"),  # noqa: E501
+        (
+            "shared too large",
+            "extern __shared__ float s[]; s[threadIdx.x] = x[0]; y[0] = s[0];",
+            {"shared": 240_000},
+            "launch_config",
+        ),
         ("input modified", "const_cast<float *>(x)[0] = 7.0f; y[0] = 1.0f;", {}, "input_modified"),
     ],
 )
@@ -62,13 +76,15 @@ def test_fault_is_named_and_the_next_kernel_passes(
 
 
 def test_large_dynamic_shared_memory_is_allowed_by_opt_in(gpu: Any) -> None:
-    body = "extern __shared__ float s[]; int i = blockIdx.x * blockDim.x + threadIdx.x; s[threadIdx.x] = x[i]; y[i] = 2.0f * s[threadIdx.x];"  # noqa: E501
+    body = "extern __shared__ float s[]; int i = blockIdx.x * blockDim.x + threadIdx.x; s[threadIdx.x] = x[i]; y[i] = 2.0f * s[threadIdx.x];"
     for shared in (49_152 + 16, 65_536, gpu.facts()["shared_bytes_optin"]):
         done = gpu.run(job(gpu, f"{ENTRY} {{ {body} }}", shared=shared))
         assert isinstance(done, JobOk), (shared, done)
 
 
 def test_outputs_never_written_are_seen(gpu: Any) -> None:
-    done = gpu.run(job(gpu, f"{ENTRY} {{ if (threadIdx.x < 128) y[blockIdx.x * 256 + threadIdx.x] = x[0]; }}"))
+    done = gpu.run(
+        job(gpu, f"{ENTRY} {{ if (threadIdx.x < 128) y[blockIdx.x * 256 + threadIdx.x] = x[0]; }}")
+    )
     assert isinstance(done, JobOk)
     assert done.calls[0].unwritten["y"] == N * 4 // 2
