@@ -16,7 +16,7 @@ from typing import Literal
 MAX_OUTPUT = 1 << 20
 """Bytes kept of each stream: the head and the tail."""
 _PR_SET_PDEATHSIG = 1
-_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME")
+_PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "PYTHONPATH")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
