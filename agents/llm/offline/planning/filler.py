@@ -10,14 +10,14 @@ do does done each efficient efficiently element elements elementwise entire entr
 feature features float floating flattened following follow follows for from full function functions fused gave general generate get give given gives giving global gpu gpus
 have having high how i implement implemented implementation implementing implements in independently input inputs is it item items its
 just kernel kernels large layer layout length let like linear list long made make makes map mapping maps matrices matrix me memory method
-named need needed needs new number numbers obtain of on one ones only op operand operands operation operations optimised optimized or order
+named need needed needs new number numbers obtain of on only op operand operands operation operations optimised optimized or order
 our out output outputs over pair pairs parallel per perform performance performed performing performs place please point position
 precision problem produce produced produces producing program provide put quickly read reading reads real receive resulting result results return
 returned returning returns row rows run runs same should shape shaped shapes simple single size sized sizes so some store stored stores
-storing such supplied take taken takes taking task tensor tensors that the their them then these they this three throughout thus to together
-two type typed types use used uses using value values vector vectors via want wanted we when where which whole will with
+storing such supplied take taken takes taking task tensor tensors that the their them then these they this throughout thus to together type typed types use used uses using value values vector vectors via want wanted we when where which whole will with
 within work would write writes writing written you your 1d 2d 3d 4d dimensional standard usual classic common respectively
 wise back into has final gets performant robust correct correctly numerically stable numerical stability stably
+followed before after afterwards finally next subsequently passed through into
 accurate random arbitrary contents content independent respective column columns major hold holding holds there were was been being
 component components sample samples batch batches length lengths dim dims dimension dimensions axis last scalar stage network neural
 learning deep model ml ai model models step steps formula formally mathematically namely ie eg nonlinearity nonlinear pointwise wide

@@ -17,11 +17,16 @@ class Marked:
             made = take(match)
             return match[0] if made is None else made
 
-        self.text = pattern.sub(put, self.text)
+        self.text = _spaced(pattern.sub(put, self.text))
 
     def take(self, pattern: str, mark: str = " ") -> re.Match[str] | None:
         """Take the first match out of the text and return it."""
         match = re.search(pattern, self.text)
         if match is not None:
-            self.text = self.text[: match.start()] + mark + self.text[match.end() :]
+            self.text = _spaced(self.text[: match.start()] + mark + self.text[match.end() :])
         return match
+
+
+def _spaced(text: str) -> str:
+    """Return the text with single blanks, so that patterns go over what was taken out."""
+    return re.sub(r"\s+", " ", text)

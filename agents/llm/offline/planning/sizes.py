@@ -12,6 +12,8 @@ Size = int | str
 
 _SYMBOL = r"(?:batch_size|seq_len|hidden_dim|hidden|rows|cols|columns|classes|channels|features|batch|[a-z]|[a-z]\d)"
 _ITEM = rf"(?:{NUMBER}|\b{_SYMBOL}\b)"
+_DIMENSIONS = frozenset({"n", "m", "k", "rows", "cols", "columns", "h", "w"})
+"""Names that make a shape even where no number stands beside them."""
 _TIMES = r"\s*(?:x|×|\bby\b)\s*"
 _UNITS: tuple[tuple[str, str], ...] = (
     ("elements", r"(?:total )?(?:elements?|entries|values|numbers|floats?|doubles|integers|items|points|components|scalars)"),
@@ -85,8 +87,8 @@ class Sizes:
 def read_sizes(text: Marked) -> Sizes:
     """Take every size out of the text."""
     sizes = Sizes()
-    _named(text, sizes)
     _shapes(text, sizes)
+    _named(text, sizes)
     _counts(text, sizes)
     return sizes
 
@@ -136,8 +138,13 @@ def _shapes(text: Marked, sizes: Sizes) -> None:
         sizes.shapes.append(Shape(own, match[0].strip(), match.start()))
         return f" \N{LEFT WHITE SQUARE BRACKET}shape{len(sizes.shapes) - 1}\N{RIGHT WHITE SQUARE BRACKET} "
 
+    def take_plain(match: re.Match[str]) -> str | None:
+        words = re.findall(r"[a-z]\w*", re.sub(r"\b(?:x|by)\b|(?<=\d)x(?=\d)|(?<=\d)[kmg]i?b?\b", " ", match["list"]))
+        numbers = re.search(r"\d", match["list"]) is not None
+        return take(match) if numbers or (words and set(words) <= _DIMENSIONS) else None
+
     text.replace(bracketed, take)
-    text.replace(plain, take)
+    text.replace(plain, take_plain)
 
 
 def _counts(text: Marked, sizes: Sizes) -> None:
@@ -156,7 +163,7 @@ def _counts(text: Marked, sizes: Sizes) -> None:
         return take
 
     value = rf"(?P<value>{NUMBER})"
-    row = r"(?:rows?|samples?|vectors?|lines?)"
+    row = r"(?:rows?|samples?|lines?)"
     patterns: list[tuple[str, str]] = [
         ("batch", rf"\b(?:batch(?:es)?(?: size)?(?: of| is|:)?|batched)\s+{value}(?: (?:matrices|pairs))?\b"),
         ("cols", rf"\b(?:each|every) row (?:has|holds|contains|with|having|of|is)\s*(?:length |size )?{value}(?: (?:elements?|values|entries|numbers|columns|long))?\b"),

@@ -133,7 +133,7 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("blas", "axpby", r"[sd]?axpby"),
     ("blas", "axpy", r"[sdh]?axpy"),
     ("blas", "scal", r"[sd]?scal"),
-    ("blas", "swap", r"swap(?:s|ping)?(?: the)?(?: contents(?: of)?)?(?: two vectors| two arrays| vectors)|exchange(?:s)?(?: the)? contents of two (?:vectors|arrays)|[sd]swap"),
+    ("blas", "swap", r"swap(?:s|ping)?(?: the)?(?: contents(?: of)?)?(?: two)? (?:vectors|arrays)|exchang(?:e|es|ing)(?: the)? contents of(?: two)? (?:vectors|arrays)|[sd]swap"),
     ("blas", "rot", r"[sd]?rot|(?:givens|plane) rotation"),
     ("norm", "l2", r"[sd]?nrm2"), ("norm", "l1", r"[sd]?asum"), ("blas", "iamax", r"i[sd]?amax"), ("copy", "copy", r"[sd]copy"),
     ("blas", "fma", r"fused multiply add|multiply add|fma"),
@@ -197,7 +197,7 @@ def find_early(text: Marked, stages: list[Stage]) -> None:
         lambda m: put(Stage("scalar", "/" if m["verb"].startswith("div") else "*", m[0], (value(m["value"]),))),
     )
     text.replace(
-        re.compile(rf"\b(?P<verb>add|adds|adding|increment|increments|subtract|subtracts|subtracting|decrement) ?(?:{_VALUE}|{_SCALAR}) (?:to|from){_LOOSE}(?= |$|\.|,)"),
+        re.compile(rf"\b(?P<verb>add|adds|adding|increment|increments|subtract|subtracts|subtracting|decrement) (?:{_VALUE}|{_SCALAR})(?:(?: to| from){_LOOSE}(?= |$|\.|,)|(?= ?$| ?[.,;]| and | then ))"),
         lambda m: put(Stage("scalar", "-" if m["verb"][0] in "sd" else "+", m[0], (value(m["value"]),))),
     )
     text.replace(

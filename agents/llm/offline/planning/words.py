@@ -1,0 +1,276 @@
+"""A request in words: what it names is taken out piece by piece; a word that is left over and means something is a refusal."""
+
+import re
+from typing import Any
+
+from cuda_harness.agents.llm.offline.planning.build import REDUCING, Builder
+from cuda_harness.agents.llm.offline.planning.details import (
+    Details,
+    read_axis,
+    read_dtype,
+    read_operands,
+    read_parameters,
+)
+from cuda_harness.agents.llm.offline.planning.filler import PHRASES, STOP_WORDS, unknown_words
+from cuda_harness.agents.llm.offline.planning.marked import Marked
+from cuda_harness.agents.llm.offline.planning.matrices import transposed_operands
+from cuda_harness.agents.llm.offline.planning.recipe import Recipe
+from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.agents.llm.offline.planning.shapes import Shaper
+from cuda_harness.agents.llm.offline.planning.sizes import read_sizes
+from cuda_harness.agents.llm.offline.planning.stages import CLOSE, Stage, find_early, find_stages, markers
+
+_FLAGS: tuple[tuple[str, str], ...] = (
+    ("tanh_form", r"(?:using |with |by |in )?(?:the |its )?(?:tanh|hyperbolic tangent)(?: based)? (?:approximation|approximate|form|formula|variant)(?: of)?|approximate(?:d)? by tanh|tanh approximated|approximate (?=gelu)"),
+    ("exact", r"exact(?:ly)?(?: form| erf form)?(?= gelu|\)|,|$|\.)|\(?(?:exact|erf(?: based)?)(?: form| version| variant)?\)?(?= gelu)|(?:using|with|via) (?:the )?(?:exact )?(?:erf|error function)(?: form| formula)?"),
+    ("plain", r"(?:without|no) (?:any )?(?:affine(?: parameters| transform(?:ation)?)?|learnable (?:parameters|affine)|gain(?: and| or| nor)? (?:bias|shift)|scale (?:and|or|nor) (?:shift|bias)|gamma (?:and|or|nor) beta|weights?(?: (?:and|or|nor) bias)?)"),
+    ("affine", r"(?:with|using|including|followed by)? ?(?:an? )?(?:learnable |learned )?(?:affine(?: parameters| transform(?:ation)?)?|(?:scale|gain|weight|gamma|gammas)(?: vector)?(?: gamma)?(?:,)? (?:and|&) (?:a )?(?:shift|bias|beta)(?: vector)?(?: beta)?|(?:per channel |per feature )?(?:parameters|weights?) gamma and beta|gamma and beta(?: parameters| vectors)?|gamma, beta)"),
+    ("gain", r"(?:with|using|times|and) (?:an? |the )?(?:learnable |learned )?(?:weight|gain|scale|gamma)(?: vector| parameter)?(?: gamma)?(?! ?(?:=|of|and|by))"),
+    ("inference", r"(?:in |for |at |during )?(?:inference|evaluation|eval|test)(?: mode| time| only)?|(?:with|using|given|from) (?:the )?(?:running|stored|precomputed|given|fixed) (?:statistics|stats|mean and (?:running )?variance|means and variances|mean,? variance)(?:,? gamma and beta)?|with (?:given|per channel) mean(?:,| and) (?:and )?variance"),
+    ("sum_reduction", r"(?:with )?(?:sum|summed) reduction|reduction ?= ?sum|(?:summed|added up) over (?:all|the) (?:elements|samples)"),
+    ("mean_reduction", r"(?:with )?(?:mean|average) reduction|reduction ?= ?mean|averaged over (?:all |the )*(?:elements|samples|batch|rows|entries)|(?:mean|average)d?(?= (?:of (?:the )?)?(?:\N{LEFT WHITE SQUARE BRACKET}op|huber|hinge|smooth|binary|bce|cross|kl|log cosh|categorical|sparse))"),
+    ("per_element", r"(?:with )?no reduction|without reduction|reduction ?= ?none|per element(?= loss)|unreduced"),
+    ("one_hot", r"one hot(?: encoded)?(?: targets| labels)?|(?:probability|soft) (?:targets|labels|distributions as targets)"),
+    ("all_pairs", r"all pairs(?: of)?|every pair(?: of)?|between (?:all|every|each) (?:pairs? of )?rows? of .{1,30} and (?:all|every|each) rows? of"),
+    ("square", r"square(?= (?:matrix|matrices|float|\N{LEFT WHITE SQUARE BRACKET}shape))"),
+    ("index_input", r"(?:(?:given|with|from|and|as|using|for) )?(?:an? |the )?(?:list|array|vector|tensor) of (?:\w+ )?(?:indices|labels|ids|class indices)|(?:with|and|given|using|from|for|against|to) (?:the |an? |true |integer |ground truth )*(?:class )?(?:indices|labels|ids|index array|index vector|class indices|label vector)|integer (?:class )?labels|class (?:indices|labels)|(?:token|row) (?:ids|indices)|integer targets"),
+    ("pred", r"(?:between|of|from|given|for|over|with) (?:the )?predictions?(?: (?:and|,|versus|vs|against) (?:the )?(?:targets?|labels|ground truth))?|(?:predictions?|predicted values) and (?:targets?|ground truth)|predictions?|targets?|logits"),
+    ("distributions", r"(?:between|of|from|for) (?:two )?(?:discrete )?(?:probability )?distributions?(?: p and q)?|p and q"),
+    ("in_place", r"in ?place"),
+    ("extra_input", r"(?:(?:an?|the) )?(?:other|another|second|third|extra|residual|skip)(?: (?:input|skip|residual))*(?: (?:connection|vector|array|matrix|tensor|input|operand|branch))?"),
+)  # fmt: skip
+_FIXED = r"(?:only )?for (?:exactly )?(?:this|these|that) (?:exact )?sizes? only|(?:only )?for (?:exactly )?th(?:is|ese) (?:exact |fixed )?(?:sizes?|shapes?)|sizes? (?:is|are) fixed|fixed sizes?"
+_SELF: tuple[tuple[str, str], ...] = (
+    ("mean", r"(?:subtract(?:s|ing)? (?:the |its |their |each row's )?(?:own )?(?:row |column )?means? (?:of (?:each|every) (?:row|column) )?from (?:each|every|all|the)(?: of the)?(?: \w+)?(?: in| of)?(?: the| that| its)?(?: row| rows)?|mean cent(?:er|re)(?:s|ing|ed)?|cent(?:er|re)(?:s|ing)? (?:each|every) (?:row|column) (?:around|about|at|by) (?:its )?(?:zero|mean))"),
+    ("max", r"subtract(?:s|ing)? (?:the |its )?(?:own )?(?:row )?max(?:imum)? from (?:each|every) (?:row|element of each row)"),
+    ("/sum", r"divid(?:e|es|ing) (?:each|every) (?:row|element of (?:each|a|every) row|column) by (?:its|the|their) (?:own )?(?:row )?(?:sum|total)|normali[sz](?:e|es|ing) (?:each|every) row to sum to (?:one|1)|normali[sz](?:e|es|ing) (?:each|every) row by its sum"),
+    ("/max", r"divid(?:e|es|ing) (?:each|every) (?:row|element of (?:each|a|every) row) by (?:its|the) (?:own )?(?:row )?max(?:imum)?"),
+)  # fmt: skip
+
+
+def normal(text: str) -> str:
+    """Return the request in lower case, hyphens and underscores inside words as spaces, quotes and markup gone."""
+    text = text.lower().replace("×", " x ").replace("\u2013", "-").replace("\u2014", " , ").replace("\u2212", "-").replace("\u2019", "'")
+    text = text.replace("²", "^2").replace("³", "^3").replace("→", " to ")
+    text = re.sub(r"[`\"*]+|(?<!\w)'|'(?!\w)", " ", text)
+    text = re.sub(r"(?<=[a-z0-9])[-_](?=[a-z])", " ", text)
+    text = re.sub(r"(?<!\de)(?<=[a-z])[-_](?=\d)", " ", text)
+    text = re.sub(r"'s\b", "", text)
+    return re.sub(r"\s+", " ", f" {text} ")
+
+
+def plan_words(request: str) -> dict[str, Any]:
+    """Return the IR of a request in words.
+
+    Raises:
+        Refusal: If a word is unknown, sizes contradict each other, or the operations do not fit together.
+    """
+    text = Marked(normal(request))
+    details = Details()
+    names = _read_names(text)
+    for phrase in PHRASES:
+        text.replace(re.compile(rf"(?<!\w)(?:{phrase})(?!\w)"), lambda m: " \N{MIDDLE DOT} " if "element" in m[0] or "wise" in m[0] else _no_bias(m[0], details))
+    if "\N{MIDDLE DOT}" in text.text:
+        details.flags.add("elementwise")
+        text.text = text.text.replace("\N{MIDDLE DOT}", " ")
+    if text.take(_FIXED) is not None:
+        details.fixed = True
+    stages: list[Stage] = []
+    selves = _read_selves(text, stages)
+    find_early(text, stages)
+    for flag, pattern in _FLAGS:
+        if flag in {"tanh_form", "exact", "square", "plain", "all_pairs", "in_place", "per_element", "sum_reduction", "mean_reduction", "one_hot"} and text.take(rf"(?<!\w)(?:{pattern})(?!\w)") is not None:
+            details.flags.add(flag)
+    read_parameters(text, details)
+    transposed = transposed_operands(text.text)
+    read_dtype(text, details)
+    sizes = read_sizes(text)
+    read_axis(text, details)
+    read_operands(text, details)
+    find_stages(text, stages)
+    for flag, pattern in _FLAGS:
+        while text.take(rf"(?<!\w)(?:{pattern})(?!\w)") is not None:
+            details.flags.add(flag)
+    if any(s.kind == "product" for s in stages):
+        _product_equation(text, stages)
+    transposed = _settle_transposes(text, stages, transposed)
+    _refuse_unknown(text.text, stages)
+    order = order_stages(text.text, stages, details)
+    if not order:
+        msg = "no operation is named that the templates know"
+        raise Refusal(msg)
+    recipe = Recipe(details.dtype, fixed=details.fixed)
+    if not details.dtype_stated:
+        recipe.assume("dtype", "float32", "the request names no element type")
+    builder = Builder(recipe, Shaper(recipe, sizes, details), details, text.text)
+    builder.details_transposed = transposed
+    for stage in order:
+        builder.run(stage, last=stage is order[-1])
+    builder.finish()
+    del names, selves
+    _nothing_left(builder, sizes.left_over(), details, order)
+    recipe.assume("smallest size", 1, "an empty array is not mentioned")
+    return recipe.ir(name=_name(recipe.words), summary=" ".join(request.split()))
+
+
+def _no_bias(phrase: str, details: Details) -> str:
+    if "bias" in phrase:
+        details.flags.add("no_bias")
+    return " "
+
+
+def _read_names(text: Marked) -> list[str]:
+    """Take `named x`, `called output` and single-letter names after a noun out of the text."""
+    found: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        found.append(match["name"])
+        return " "
+
+    text.replace(re.compile(r"\b(?:named|called|denoted|denoted by|denoted as) (?P<name>[a-z_]\w*)(?: (?:and|,) (?P<more>[a-z_]\w*)(?= |,|\.))?"), keep)
+    return found
+
+
+def _read_selves(text: Marked, stages: list[Stage]) -> int:
+    for name, pattern in _SELF:
+        def put(match: re.Match[str], name: str = name) -> str:
+            stages.append(Stage("self", name, match[0].strip()))
+            row = " each column " if "column" in match[0] else (" each row " if "row" in match[0] else " ")
+            return f" \N{LEFT WHITE SQUARE BRACKET}op{len(stages) - 1}\N{RIGHT WHITE SQUARE BRACKET} {row}"
+
+        text.replace(re.compile(rf"\b(?:{pattern})\b"), put)
+    return len(stages)
+
+
+def _settle_transposes(text: Marked, stages: list[Stage], transposed: tuple[bool, bool]) -> tuple[bool, bool]:
+    """Return which operands of a product come transposed; the word is then part of the product, not a stage."""
+    products = [s for s in stages if s.kind == "product" and s.name in {"matmul", "batched", "matvec", "vecmat"}]
+    turns = [n for n, s in enumerate(stages) if s.kind == "transpose"]
+    if not products or not turns:
+        return transposed if products else (False, False)
+    if not any(transposed):
+        one = [s for s in products if s.name in {"matvec", "vecmat"}]
+        if not one:
+            msg = "it is not clear which matrix is transposed; say 'the first' or 'the second matrix transposed'"
+            raise Refusal(msg)
+        transposed = (True, False)
+    for n in turns:
+        text.text = text.text.replace(f"\N{LEFT WHITE SQUARE BRACKET}op{n}\N{RIGHT WHITE SQUARE BRACKET}", " ")
+    return transposed
+
+
+def _product_equation(text: Marked, stages: list[Stage]) -> None:
+    """Take `c = a * b`, and `times` between two shapes, out of a request that names the product in words as well."""
+    operand = r"(?:[a-z](?: ?\^t)?)"
+    text.take(rf"\b[a-z] ?= ?{operand} ?[*@]? ?{operand}(?= |,|\.)")
+    shape = r"(?:a |an |the )?\N{LEFT WHITE SQUARE BRACKET}shape\d+\N{RIGHT WHITE SQUARE BRACKET}(?: matri(?:x|ces)| vector)?"
+    for number, stage in enumerate(stages):
+        mark = f"\N{LEFT WHITE SQUARE BRACKET}op{number}\N{RIGHT WHITE SQUARE BRACKET}"
+        if stage.kind == "both" and stage.text == "times":
+            text.take(rf"(?<={CLOSE}) ?{mark}(?= {shape})|(?<=matrix) {mark}(?= {shape})")
+
+
+def _refuse_unknown(rest: str, stages: list[Stage]) -> None:
+    unknown = unknown_words(rest)
+    bending = [w for w in re.findall(r"[a-z]+", rest) if w in STOP_WORDS]
+    if bending or unknown:
+        words = list(dict.fromkeys([*bending, *unknown]))
+        shown = ", ".join(repr(w) for w in words[:8])
+        known = "" if stages else ", and no operation in it that they know"
+        msg = f"these words of it are not understood: {shown}{known}"
+        raise Refusal(msg)
+
+
+_OF = re.compile(r"\b(?:of|on|to|from|after|over|in|for|between)\b")
+_THEN = re.compile(r"\b(?:then|followed|afterwards|after that|finally|next|subsequently|before|and|with|plus|passed|through|into|apply|applies|applying|take|takes|taking)\b|[,;+]")
+_SENTENCE = re.compile(r"[.:;]|\bfollowed by\b|\bthen\b")
+
+
+def order_stages(text: str, stages: list[Stage], details: Details) -> list[Stage]:
+    """Return the stages in the order of application.
+
+    `A of B` applies B first; `A then B`, `A and B`, `A with B` apply A first. An adjective (`squared difference`)
+    is applied after its noun. Two operations side by side in any other way are refused.
+    """
+    placed = list(markers(text))
+    groups: list[list[Stage]] = []
+    end = 0
+    for number, start, stop in placed:
+        stage = stages[number]
+        if stage.kind == "product" and stage.name == "matmul" and "elementwise" in details.flags:
+            stage = Stage("binary", "*", stage.text)
+        gap = text[end:start]
+        end = stop
+        if not groups:
+            groups.append([stage])
+            continue
+        last = groups[-1][-1]
+        again = (stage.kind, stage.name) in {(s.kind, s.name) for g in groups for s in g}
+        if again and re.search(r"[.:;(]", gap):
+            continue  # a title or a second sentence names the same operation again
+        relation = _relation(gap, last, stage)
+        if relation == "of":
+            groups[-1].append(stage)
+        elif relation == "then":
+            groups.append([stage])
+        else:
+            msg = f"it is not clear in which order {last.text!r} and {stage.text!r} are applied; say 'first ... then ...'"
+            raise Refusal(msg)
+    order = [s for group in groups for s in reversed(group)]
+    return _merged(order)
+
+
+def _relation(gap: str, last: Stage, stage: Stage) -> str:
+    of = list(_OF.finditer(gap))
+    then = list(_THEN.finditer(gap))
+    if last.kind in REDUCING | {"both"} and stage.kind in REDUCING | {"both"} and then and not of and re.fullmatch(r"[\s,]*(?:and)?(?: the)?\s*", gap):
+        msg = f"two results at once ({last.text} and {stage.text}) are not among the templates; ask for one"
+        raise Refusal(msg)
+    if _SENTENCE.search(gap):
+        return "then"
+    if of and (not then or of[-1].start() > then[-1].start() or re.search(r"\bapplied (?:to|on)\b", gap)):
+        return "of"
+    if then:
+        return "then"
+    if not gap.strip(" ") or re.fullmatch(r"[\s()]*", gap):
+        if last.kind == "unary" and (last.text.endswith("ed") or last.text in {"absolute", "negative", "squared"}):
+            return "of"
+        if last.kind in {"product", "bias", "binary", "both"} and stage.kind in {"bias", "unary"}:
+            return "then"
+        return "unclear"
+    return "of" if of else "unclear"
+
+
+def _merged(order: list[Stage]) -> list[Stage]:
+    """Return the stages with a product and a bias in one place."""
+    found: list[Stage] = []
+    linear = any(s.kind == "product" and s.name == "linear" for s in order)
+    for stage in order:
+        if stage.kind == "bias" and linear:
+            continue
+        found.append(stage)
+    return found
+
+
+def _nothing_left(builder: Builder, sizes: list[str], details: Details, order: list[Stage]) -> None:
+    if sizes:
+        shown = ", ".join(repr(s) for s in sizes[:4])
+        msg = f"there is no place for {shown} in what was understood ({', '.join(s.text for s in order)})"
+        raise Refusal(msg)
+    unused = sorted(set(details.parameters) - builder.used)
+    if unused:
+        msg = f"there is no place for the parameter {unused[0]!r} in what was understood ({', '.join(s.text for s in order)})"
+        raise Refusal(msg)
+    takes_axis = REDUCING | {"both", "soft", "layer", "scan", "loss", "rowpair", "self", "reverse"}
+    if details.axis is not None and not any(s.kind in takes_axis or s.name in {"dot", "iamax"} for s in order) and details.axis != "all":
+        msg = f"there is no place for {details.axis_text!r} in what was understood ({', '.join(s.text for s in order)})"
+        raise Refusal(msg)
+    for flag, kinds in (("tanh_form", {"gelu"}), ("plain", {"layer_norm", "rms_norm"}), ("one_hot", {"cross_entropy"})):
+        if flag in details.flags and not any(s.name in kinds for s in order):
+            msg = f"there is no place for {flag.replace('_', ' ')!r} in what was understood"
+            raise Refusal(msg)
+
+
+def _name(words: list[str]) -> str:
+    joined = re.sub(r"\W+", "_", "_".join(words)).strip("_")[:48] or "kernel"
+    return joined if not joined[0].isdigit() else f"k_{joined}"
