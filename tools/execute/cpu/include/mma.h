@@ -75,9 +75,12 @@ constexpr unsigned whole = 0xffffffffu;
 
 template <class T>
 inline void require_aligned(const T* p, unsigned ldm, int line) {
-    // The address to 32 bytes and the leading dimension to 16: undefined otherwise.
+    // The guide says 32 bytes; rows of bytes are 16 long and NVIDIA's own samples step through them by 16.
+    constexpr unsigned address = sizeof(T) == 1 ? 16 : 32;
     constexpr unsigned step = 16 / sizeof(T);
-    if (reinterpret_cast<std::uintptr_t>(p) % 32 != 0) sim_trap("misaligned wmma matrix: the address must be a multiple of 32 bytes", line);
+    if (reinterpret_cast<std::uintptr_t>(p) % address != 0)
+        sim_trap(address == 16 ? "misaligned wmma matrix: the address must be a multiple of 16 bytes"
+                               : "misaligned wmma matrix: the address must be a multiple of 32 bytes", line);
     if (sizeof(T) < 8 && ldm % step != 0) sim_trap("misaligned wmma matrix: the leading dimension must be a multiple of 16 bytes", line);
 }
 template <class F>

@@ -14,6 +14,7 @@ import pytest
 from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.execute.protocol import (
+    Arg,
     Array,
     Buffer,
     Job,
@@ -58,17 +59,17 @@ def _words(n: int) -> Array:
 
 def _half_arithmetic(given: dict[str, Array]) -> dict[str, Array]:
     v = given["x"].astype(np.float64)
-    w = np.float16(2 * v + 1).astype(np.float64)
-    root = np.float16(np.float64(np.float16(np.sqrt(abs(v)))) / 4).astype(np.float64)
-    w = np.float16(w + root).astype(np.float64)
+    root = np.sqrt(abs(v)).astype(np.float16).astype(np.float64) / 4
+    doubled = (2 * v + 1).astype(np.float16).astype(np.float64)
+    w: Array = (doubled + root.astype(np.float16)).astype(np.float16).astype(np.float64)
     w = np.where(w > v, np.maximum(w, -v), w)
-    return {"y": np.float16(w), "truncated": np.trunc(w).astype(np.int32)}
+    return {"y": w.astype(np.float16), "truncated": np.trunc(w).astype(np.int32)}
 
 
 def _half2_lanes(given: dict[str, Array]) -> dict[str, Array]:
     v = given["x"].astype(np.float64).reshape(32, 2)
     kept = v[(v >= 0).all(axis=1)].sum(axis=0)
-    return {"total": np.float32([(1.5 * v).sum()]), "sums": np.float16(kept)}
+    return {"total": np.array([(1.5 * v).sum()], np.float32), "sums": kept.astype(np.float16)}
 
 
 def _bfloat16_arithmetic(given: dict[str, Array]) -> dict[str, Array]:
@@ -257,7 +258,10 @@ def program(name: str, feature: Feature) -> Program:
     """Return the one-launch program of a feature's kernel, inputs first, then outputs, then integers."""
     buffers = [Buffer(n, _dtype(a), a.size, "in") for n, a in feature.inputs.items()]
     buffers += [Buffer(n, _dtype(a), a.size, "inout" if n in feature.accumulates else "out") for n, a in feature.outputs.items()]  # fmt: skip
-    args = (*(PointerArg(b.name) for b in buffers), *(ValueArg("int32", v) for v in feature.scalars))
+    args: tuple[Arg, ...] = (
+        *(PointerArg(b.name) for b in buffers),
+        *(ValueArg("int32", v) for v in feature.scalars),
+    )
     launch = LaunchOp(
         name, (feature.grid, 1, 1), (feature.block, 1, 1), 0, args, cooperative=feature.cooperative
     )

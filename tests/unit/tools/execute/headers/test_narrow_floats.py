@@ -101,7 +101,8 @@ def test_all_patterns_agree_with_numpy(executor: CpuExecutor, kernel: str, dtype
     f = rng.integers(0, 2**32, ALL.size, dtype=np.uint64).astype(np.uint32).view(np.float32)
     f[::2] = rng.normal(scale=1e-5, size=f[::2].size).astype(np.float32)
     with np.errstate(all="ignore"):
-        p, q = a.view(dtype), b.view(dtype)
+        p: Array = a.view(dtype)
+        q: Array = b.view(dtype)
         wide_p, wide_q = p.astype(np.float32), q.astype(np.float32)
 
         got = _run(executor, kernel, {"a": a, "b": b, "f": f})
