@@ -43,6 +43,7 @@ uint64_t g_floor = 1;        // all that happened before is ordered: launch star
 uint64_t g_block_start = 1;  // of the block that runs (without cooperation)
 uint64_t g_barrier = 1;      // last barrier of the block that runs
 bool g_cooperative = false;
+uint64_t g_warp_op = 0;  // last warp operation of any warp
 bool g_fenced = false;  // some thread of this launch made a fence
 
 struct WarpOp {
@@ -139,6 +140,7 @@ uint64_t block_of(uint64_t t, unsigned thread) {
 }
 
 bool warp_ordered(uint64_t t, unsigned other, unsigned self) {
+  if (t >= g_warp_op) return false;
   const unsigned n = threads_of_block(), a = other % n, b = self % n;
   if (a / 32 != b / 32) return false;
   const Block &block = g_blocks[slot()];
@@ -428,6 +430,8 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
   }
   if (!device_global && (w & kReadOnly)) return;
   const uint64_t r = c.r;
+  // Many threads read one word between two barriers: nothing new is learnt of it.
+  if (!soft && (r >> kSpreadAt & 7) >= kOneBlock && time_of(r) >= g_barrier && (r & mask) == mask && !(r & kAtomicReads) && !g_cooperative) return;
   uint64_t spread = 0, soft_bit = soft ? kAtomicReads : 0, bits = mask;
   if ((r & 15) && (!quick(r, self) || ((r >> kSpreadAt & 7) && time_of(r) >= g_barrier)) &&
       !(thread_of(r) == self && !(r >> kSpreadAt & 7) && time_of(r) >= g_block_start)) {
@@ -463,7 +467,6 @@ inline __attribute__((always_inline)) void span(Cell *cells, uintptr_t base, uin
 }
 
 template <unsigned how> __attribute__((noinline)) void outside(uintptr_t a, unsigned n, const void *pc, int line) {
-  if (a - (uintptr_t)&sim_here < sizeof(sim_here)) return;
   if (a - kStacks < kStacksBytes) return;  // a local variable (fragments of a warp are read by all its lanes)
   if (a >= g_library_low && a < g_library_high) {
     span<how, true>(g_library_cells, g_library_low & ~3ull, a, n, pc, line);
@@ -481,7 +484,7 @@ template <unsigned how> inline __attribute__((always_inline)) void access(uintpt
   if (__builtin_expect(g_pending_count != 0, 0)) resolve_pending();
   if (__builtin_expect(a - kArena < kArenaBytes, 1))
     span<how, false>(g_cells, kArena, a, n, pc, line);
-  else
+  else if (a - (uintptr_t)&sim_here >= sizeof(sim_here))
     outside<how>(a, n, pc, line);
 }
 
@@ -678,6 +681,7 @@ void check_warp(unsigned mask) {
   ring[2] = ring[1];
   ring[1] = ring[0];
   ring[0] = {++g_now, mask};
+  g_warp_op = g_now;
 }
 
 void check_fence() {
