@@ -22,6 +22,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_SET_MODE_FILTER = 1
 _RET_ALLOW, _RET_KILL, _RET_EPERM = 0x7FFF0000, 0x80000000, 0x00050001
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+"""Classic BPF: load a word of struct seccomp_data, jumps, return."""
+_O_WRITING = (
+    os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | (os.O_TMPFILE & ~os.O_DIRECTORY)
+)
 _LANDLOCK_READ = 1 << 2 | 1 << 3 | 1 << 0  # read_file, read_dir, execute (shared objects are mapped)
 
 _X86 = {
@@ -63,20 +68,47 @@ class SandboxFacts:
 
 
 def seccomp_program(machine: str | None = None) -> bytes:
-    """Return the filter for foreign Python: computing and reading files; anything else fails with EPERM."""
+    """Return the filter for foreign Python, an array of `struct sock_filter`.
+
+    It may compute, map memory and read files; whatever else it asks for fails with EPERM: sockets, new processes and
+    threads, signals to others, opening for writing, limits of others, terminal and device control.
+    """
     arch, allowed, _, _ = _ARCHES[machine or platform.machine()]
     code: list[tuple[int, int, int, int]] = [
-        (0x20, 0, 0, 4),  # load the architecture
-        (0x15, 1, 0, arch),
-        (0x06, 0, 0, _RET_KILL),
-        (0x20, 0, 0, 0),  # load the call's number
-        (0x35, 0, 1, 0x40000000),  # numbers of the x32 table
-        (0x06, 0, 0, _RET_KILL),
+        (_LOAD, 0, 0, 4),  # the architecture
+        (_EQUAL, 1, 0, arch),
+        (_RETURN, 0, 0, _RET_KILL),
+        (_LOAD, 0, 0, 0),  # the call's number
+        (_AT_LEAST, 0, 1, 0x40000000),  # numbers of the x32 table
+        (_RETURN, 0, 0, _RET_KILL),
     ]
-    for number in sorted(set(allowed.values())):
-        code += [(0x15, 0, 1, number), (0x06, 0, 0, _RET_ALLOW)]
-    code.append((0x06, 0, 0, _RET_EPERM))
+    for name, number in sorted(allowed.items(), key=lambda item: item[1]):
+        body = _checked(name)
+        code += [(_EQUAL, 0, len(body), number), *body]
+    code.append((_RETURN, 0, 0, _RET_EPERM))
     return b"".join(struct.pack("<HBBI", *c) for c in code)
+
+
+def _checked(name: str) -> list[tuple[int, int, int, int]]:
+    """Return what follows when call `name` is met: allowed at once, or only with harmless arguments."""
+    if name == "openat":  # flags are the third argument; nothing is opened for writing or made
+        return [
+            (_LOAD, 0, 0, 32),
+            (_ANY_BIT, 1, 0, _O_WRITING),
+            (_RETURN, 0, 0, _RET_ALLOW),
+            (_RETURN, 0, 0, _RET_EPERM),
+        ]
+    if name == "prlimit64":  # the first argument is a process: 0 is the caller's own
+        accepted: tuple[int, ...] = (0,)
+        offset = 16
+    elif name == "ioctl":
+        accepted, offset = (0x5401, 0x5451), 24  # TCGETS (is it a terminal?), FIOCLEX
+    elif name == "fcntl":
+        accepted, offset = (0, 1, 2, 3, 1030), 24  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC
+    else:
+        return [(_RETURN, 0, 0, _RET_ALLOW)]
+    tests = [(_EQUAL, len(accepted) - i, 0, value) for i, value in enumerate(accepted)]
+    return [(_LOAD, 0, 0, offset), *tests, (_RETURN, 0, 0, _RET_EPERM), (_RETURN, 0, 0, _RET_ALLOW)]
 
 
 def close_calls() -> bool:
@@ -100,13 +132,15 @@ def landlock_abi() -> int | None:
 
 
 def close_files(readable: Iterable[str]) -> bool:
-    """Leave only `readable` paths, read-only, to this process; return whether Landlock holds."""
+    """Leave only `readable` paths, read-only, to this process, and no network; return whether Landlock holds."""
     abi = landlock_abi()
     if abi is None:
         return False
-    handled = (1 << 13) - 1 | (1 << 13 if abi >= 2 else 0) | (1 << 14 if abi >= 3 else 0)
-    attribute = ctypes.create_string_buffer(struct.pack("<Q", handled), 8)
-    rules = int(_libc.syscall(444, attribute, 8, 0))
+    # Rights by version: 1 has thirteen, 2 adds refer, 3 truncate, 5 device control; 4 adds TCP, 6 scopes.
+    files = (1 << 13) - 1 | (abi >= 2) << 13 | (abi >= 3) << 14 | (abi >= 5) << 15
+    fields = [files] + [3] * (abi >= 4) + [3] * (abi >= 6)
+    attribute = ctypes.create_string_buffer(struct.pack(f"<{len(fields)}Q", *fields), 8 * len(fields))
+    rules = int(_libc.syscall(444, attribute, 8 * len(fields), 0))
     if rules < 0:
         return False
     try:

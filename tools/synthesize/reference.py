@@ -1,15 +1,18 @@
 """Runs references in contained children and normalises what they return."""
 
 import contextlib
+import io
 import os
 import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +22,31 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import FLOATS
 from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
 from cuda_harness.tools.process import allowed_environment, die_with_parent
-from cuda_harness.tools.synthesize.reference_child import describe_arrays, read_frame, rebuild, write_frame
+from cuda_harness.tools.synthesize.reference_child import (
+    ENDED,
+    describe_arrays,
+    read_frame,
+    rebuild,
+    write_frame,
+)
 
 Array = NDArray[Any]
-_MAX_BYTES = 16 << 30
-_MEMORY_BYTES = 24 << 30
+_ANSWER_BYTES = 32 << 20
+"""Bytes of an answer beyond the declared outputs: its header, and outputs in a wider type."""
+_BASE_MEMORY = 2 << 30
+"""Address space of Python, NumPy and SciPy themselves."""
 
 FaultKind = Literal[
-    "raised", "hung", "killed", "memory", "bad_shape", "bad_dtype", "missing_output", "nondeterministic"
+    "raised",
+    "hung",
+    "killed",
+    "memory",
+    "bad_shape",
+    "bad_dtype",
+    "missing_output",
+    "nondeterministic",
+    "forged",
+    "resources",
 ]
 
 
@@ -63,7 +83,7 @@ class ReferenceRunner:
         self._unsafe = unsafe
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._answers: IO[bytes] | None = None
+        self._answers: int | None = None
 
     def evaluate(
         self, source: str, ir: KernelIR, questions: Sequence[Question], *, deadline_s: float = 60.0
@@ -74,14 +94,22 @@ class ReferenceRunner:
             SandboxUnavailable: If foreign Python cannot be contained here.
             ToolchainError: If the child does not start.
         """
-        heads, blobs = [], []
+        heads, blobs, declared = [], [], 0
         for q in questions:
             given = {t.name: to_reference(t.dtype, np.asarray(q.inputs[t.name])) for t in ir.inputs}
             case_heads, case_blobs = describe_arrays(given)
             heads.append({"inputs": case_heads, "dims": dict(q.dims), "scalars": dict(q.scalars)})
             blobs.extend(case_blobs)
+            declared += sum(9 * int(np.prod(t.dims(q.dims), dtype=np.int64)) for t in ir.outputs)
+        asked = declared + sum(map(len, blobs))
+        memory = _planned_memory(asked)
+        if memory is None:
+            return ReferenceFault(
+                "resources", f"the reference needs about {asked >> 20} MiB several times over; less is free"
+            )
         header = {
-            "source": source, "cases": heads, "seconds": deadline_s, "memory": _MEMORY_BYTES, "unsafe": self._unsafe,
+            "source": source, "cases": heads, "seconds": deadline_s, "memory": memory, "unsafe": self._unsafe,
+            "max_bytes": 4 * declared + _ANSWER_BYTES,
         }  # fmt: skip
         with self._lock:
             answered = self._ask(header, blobs, deadline_s)
@@ -92,11 +120,7 @@ class ReferenceRunner:
             raise SandboxUnavailable(
                 str(reply["message"]), remedy="--unsafe-exec runs code you trust without it"
             )
-        if reply["status"] != "ok":
-            return ReferenceFault(
-                reply["kind"], f"the reference failed: {reply['message']}", reply.get("case")
-            )
-        return _normalised(ir, questions, reply["cases"], data)
+        return _read_reply(ir, questions, reply, data)
 
     def _ask(
         self, header: dict[str, Any], blobs: list[bytes], deadline_s: float
@@ -107,16 +131,26 @@ class ReferenceRunner:
         assert self._answers is not None  # noqa: S101
         try:
             write_frame(self._process.stdin, header, blobs)
-            if not select.select([self._answers], [], [], deadline_s + 5)[0]:
-                self._stop()
-                return ReferenceFault("hung", f"the reference did not end within {deadline_s:.0f} s")
-            return read_frame(self._answers, max_bytes=_MAX_BYTES)
-        except (EOFError, ValueError, OSError) as exc:
+            letter, ended = read_envelope(self._answers, time.monotonic() + deadline_s + 10)
+        except (EOFError, OSError) as exc:
             self._stop()
             return ReferenceFault("killed", f"the reference's process ended: {exc}")
         except BaseException:
             self._stop()
             raise
+        if ended == "hung":
+            return ReferenceFault("hung", f"the reference did not end within {deadline_s:.0f} s")
+        if ended == "too_large":
+            return ReferenceFault("bad_shape", "the reference returns far more than the outputs of the IR")
+        try:
+            answer = read_frame(letter, max_bytes=header["max_bytes"])
+            if letter.read(1):
+                return ReferenceFault("forged", "the reference wrote to the channel of its own answer")
+        except (EOFError, ValueError, KeyError, TypeError, RecursionError):
+            if letter.getbuffer().nbytes:
+                return ReferenceFault("forged", "the reference wrote to the channel of its own answer")
+            return ReferenceFault("killed", "the reference ended its process before it returned")
+        return answer
 
     def _start(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -127,7 +161,7 @@ class ReferenceRunner:
             {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         )
         argv = [
-            sys.executable, "-P", "-m", "cuda_harness.tools.synthesize.reference_child", str(write_end), str(_MAX_BYTES),
+            sys.executable, "-P", "-m", "cuda_harness.tools.synthesize.reference_child", str(write_end),
         ]  # fmt: skip
         try:
             self._process = subprocess.Popen(
@@ -139,7 +173,7 @@ class ReferenceRunner:
             raise ToolchainError(msg, remedy="see `cuda-harness doctor`") from exc
         finally:
             os.close(write_end)
-        self._answers = os.fdopen(read_end, "rb")
+        self._answers = read_end
 
     def _stop(self) -> None:
         process, answers = self._process, self._answers
@@ -153,13 +187,72 @@ class ReferenceRunner:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=10)
         if answers is not None:
-            with contextlib.suppress(OSError):
-                answers.close()
+            os.close(answers)
 
     def close(self) -> None:
         """End the process; idempotent."""
         with self._lock:
             self._stop()
+
+
+def _planned_memory(asked: int) -> int | None:
+    """Return the address space a child may have for `asked` bytes of inputs and outputs, `None` when too little is free."""
+    free = 8 << 30
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable"))
+    if 3 * asked > free * 3 // 4:
+        return None
+    return _BASE_MEMORY + min(max(2 << 30, 16 * asked), free * 3 // 4)
+
+
+def read_envelope(descriptor: int, deadline: float) -> tuple[io.BytesIO, str]:
+    """Return all bytes of one child's answer and how the child ended (a key of `ENDED`).
+
+    Raises:
+        EOFError: If the warm process ended or stays silent beyond the deadline.
+    """
+
+    def exactly(size: int) -> bytearray:
+        data = bytearray()
+        while len(data) < size:
+            if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                msg = "it is silent"
+                raise EOFError(msg)
+            piece = os.read(descriptor, min(size - len(data), 1 << 20))
+            if not piece:
+                msg = "it closed its channel"
+                raise EOFError(msg)
+            data += piece
+        return data
+
+    letter = io.BytesIO()
+    while size := int.from_bytes(exactly(8), "little"):
+        letter.write(exactly(size))
+    state = int.from_bytes(exactly(8), "little")
+    letter.seek(0)
+    return letter, next(name for name, number in ENDED.items() if number == state)
+
+
+def _read_reply(
+    ir: KernelIR, questions: Sequence[Question], reply: Mapping[str, Any], data: list[bytes]
+) -> list[Truth] | ReferenceFault:
+    """Return the truths in a reply; it came from a process that ran foreign code, so nothing in it is taken on trust."""
+    try:
+        if reply["status"] == "fault":
+            kind: FaultKind = "memory" if reply["kind"] == "memory" else "raised"
+            case = reply.get("case")
+            return ReferenceFault(
+                kind,
+                f"the reference failed: {reply['message']}"[:1_000],
+                int(case) if case is not None else None,
+            )
+        cases = reply["cases"]
+        if len(cases) != len(questions) or sum(map(len, cases)) != len(data):
+            return ReferenceFault("forged", "the reference's answer does not fit the questions")
+        return _normalised(ir, questions, cases, data)
+    except (KeyError, TypeError, ValueError):
+        return ReferenceFault("forged", "the reference wrote to the channel of its own answer")
 
 
 def _normalised(

@@ -4,19 +4,30 @@ Frames: 8 bytes of length and JSON, then raw array bytes of declared sizes. What
 and the answer's channel is a descriptor it is not told; nothing is ever unpickled.
 """
 
+import contextlib
+import importlib
 import json
 import os
+import select
 import signal
 import struct
 import sys
+import time
 import traceback
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 _LENGTH = struct.Struct("<Q")
 MAX_HEADER = 32 << 20
+MAX_QUESTION = 64 << 30
+ENDED = {"exited": 0, "killed": 1, "hung": 2, "too_large": 3}
+"""How a child ended, as the number that closes its answer."""
+SCIPY = (
+    "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial", "special", "stats",
+)  # fmt: skip
+"""Parts of SciPy that are loaded before the fork when a reference names them."""
 
 
 def read_frame(stream: IO[bytes], *, max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
@@ -127,65 +138,106 @@ def _shown(exc: BaseException) -> str:
     return f"{type(exc).__name__}: {exc}"[:600] + where
 
 
+def load_scipy(source: str) -> None:
+    """Import the parts of SciPy that a text names, here, where one import serves every later fork."""
+    if "scipy" not in source:
+        return
+    for name in ("scipy", *(f"scipy.{part}" for part in SCIPY if part in source)):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
 def main() -> None:
     """Fork a contained child for each batch until stdin ends."""
-    from cuda_harness.state.errors import SandboxUnavailable
-    from cuda_harness.tools.execute.sandbox import contain_python
+    import cuda_harness.tools.execute.sandbox  # noqa: F401 - loaded once, before the forks
 
-    answer_fd, max_bytes = int(sys.argv[1]), int(sys.argv[2])
+    answer_fd = int(sys.argv[1])
     while True:
         try:
-            header, blobs = read_frame(sys.stdin.buffer, max_bytes=max_bytes)
+            header, blobs = read_frame(sys.stdin.buffer, max_bytes=MAX_QUESTION)
         except EOFError:
             return
+        load_scipy(header["source"])
         read_end, write_end = os.pipe()
         child = os.fork()
         if child == 0:
             os.close(read_end)
             os.close(answer_fd)
-            null = os.open(os.devnull, os.O_RDWR)
-            for descriptor in (0, 1, 2):
-                os.dup2(null, descriptor)
-            if "scipy" in header["source"]:
-                import scipy.linalg
-                import scipy.signal
-                import scipy.special  # noqa: F401 - loaded before the sandbox closes
-            with os.fdopen(write_end, "wb") as stream:
-                try:
-                    contain_python(
-                        cpu_seconds=int(header["seconds"]) + 1,
-                        memory_bytes=int(header["memory"]),
-                        unsafe=header["unsafe"],
-                    )
-                    reply, data = run_batch(header, blobs)
-                except SandboxUnavailable as exc:
-                    reply, data = {"status": "no_sandbox", "message": exc.message}, []
-                write_frame(stream, reply, data)
-            os._exit(0)
+            _answer(write_end, header, blobs)
         os.close(write_end)
-        _forward(read_end, answer_fd, child)
+        del blobs
+        forward(read_end, answer_fd, child, seconds=header["seconds"], max_bytes=header["max_bytes"])
 
 
-def _forward(read_end: int, answer_fd: int, child: int) -> None:
-    """Pass the child's answer on; one that died without an answer is reported as killed."""
-    passed = 0
+def _answer(write_end: int, header: dict[str, Any], blobs: list[bytes]) -> NoReturn:
+    """Close the sandbox, run the batch, answer, end; never returns into the parent's loop."""
+    from cuda_harness.state.errors import SandboxUnavailable
+    from cuda_harness.tools.execute.sandbox import contain_python
+
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
+        with os.fdopen(write_end, "wb") as stream:
+            try:
+                contain_python(
+                    cpu_seconds=int(header["seconds"]) + 1,
+                    memory_bytes=header["memory"],
+                    unsafe=header["unsafe"],
+                )
+                reply, data = run_batch(header, blobs)
+            except SandboxUnavailable as exc:
+                reply, data = {"status": "no_sandbox", "message": exc.message}, []
+            write_frame(stream, reply, data)
+    finally:
+        os._exit(0)
+
+
+def forward(read_end: int, answer_fd: int, child: int, *, seconds: float, max_bytes: int) -> None:
+    """Pass the child's bytes on in an envelope of ours, so that nothing it writes can pose as a later answer.
+
+    The envelope: pieces of 8 bytes of length and the bytes; a length of 0; then 8 bytes of `ENDED` state. The child
+    is killed when its time is over or when it sends more than it was asked for.
+    """
+    deadline, passed, state = time.monotonic() + seconds, 0, ENDED["exited"]
     while True:
+        if not select.select([read_end], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            state = ENDED["hung"]
+            break
         data = os.read(read_end, 1 << 20)
         if not data:
             break
         passed += len(data)
-        while data:
-            data = data[os.write(answer_fd, data) :]
+        if passed > max_bytes:
+            state = ENDED["too_large"]
+            break
+        _write_all(answer_fd, _LENGTH.pack(len(data)) + data)
     os.close(read_end)
-    _, status = os.waitpid(child, 0)
-    if passed == 0:
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        kind = {int(signal.SIGXCPU): "hung", int(signal.SIGKILL): "memory"}.get(number or 0, "killed")
-        message = (
-            "it did not end in time" if kind == "hung" else f"it ended the process (wait status {status})"
-        )
-        data = json.dumps({"status": "fault", "kind": kind, "message": message, "blobs": []}).encode()
-        os.write(answer_fd, _LENGTH.pack(len(data)) + data)
+    if state == ENDED["exited"] and not _ends_by(child, deadline):
+        state = ENDED["hung"]
+    if state != ENDED["exited"]:
+        os.kill(child, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        _, status = os.waitpid(child, 0)
+        if state == ENDED["exited"] and os.WIFSIGNALED(status):
+            state = ENDED["hung" if os.WTERMSIG(status) == signal.SIGXCPU else "killed"]
+    _write_all(answer_fd, _LENGTH.pack(0) + _LENGTH.pack(state))
+
+
+def _ends_by(child: int, deadline: float) -> bool:
+    """Return whether a child that closed its channel also ends before the deadline; it stays to be reaped."""
+    while True:
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.001)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 if __name__ == "__main__":
