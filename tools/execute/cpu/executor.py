@@ -56,9 +56,7 @@ def make(argument: str, *, settings: Settings) -> "CpuExecutor":
     """
     if argument:
         msg = f"cpu:{argument}"
-        raise ExecutorUnavailable(
-            msg, "the CPU executor takes no number", remedy="use --executor cpu"
-        )
+        raise ExecutorUnavailable(msg, "the CPU executor takes no number", remedy="use --executor cpu")
     return CpuExecutor(unsafe=settings.unsafe_exec, cache=Path(settings.cache) if settings.cache else None)
 
 
@@ -442,6 +440,12 @@ def _died(job: Job, done: Finished, launch: int) -> JobResult:
     if done.status == "timed_out" or done.returncode in {-24, -9}:
         message = f"{name} did not end within {job.deadline_s:.0f} s: an endless loop, a wait for a block that never runs, or too much work"
         return JobFault("timeout", message, {"kernel": name, "seconds": round(done.seconds, 1)})
+    if done.returncode == -signal.SIGSYS:
+        return JobNotRun(
+            "environment",
+            "the sandbox ended the runner at a system call of this machine's C library",
+            "report it with `cuda-harness doctor`",
+        )
     if launch < 0:
         return JobNotRun(
             "environment",

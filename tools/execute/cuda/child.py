@@ -217,7 +217,7 @@ class Runner:
         check(result if isinstance(result, tuple) else (result,), f"running {name} (launch {self.launches})")
 
     def _allow_shared(self, kernel: Any, op: dict[str, Any]) -> None:  # noqa: ANN401 - cuda.core Kernel
-        static = int(kernel.attributes.shared_size_bytes())
+        static = attribute(kernel, "shared_size_bytes")
         limit = int(self.device.properties.max_shared_memory_per_block_optin)
         if static + op["shared"] > limit:
             message = (
@@ -235,7 +235,7 @@ class Runner:
             )
 
     def _launch_failed(self, op: dict[str, Any], kernel: Any, error: str) -> dict[str, Any]:  # noqa: ANN401
-        registers = int(kernel.attributes.num_regs())
+        registers = attribute(kernel, "num_regs")
         threads = int(np.prod(op["block"]))
         answer = classify(error, f"launching {op['kernel']} with grid {op['grid']} and block {op['block']}")
         if answer["status"] == "fault" and registers * threads > 65_536:
@@ -270,6 +270,12 @@ class Runner:
                     "status": "fault", "fault": "out_of_bounds", "message": message,
                     "evidence": {"buffer": name, "side": where, "distance_bytes": distance},
                 })  # fmt: skip
+
+
+def attribute(kernel: Any, name: str) -> int:  # noqa: ANN401 - cuda.core Kernel
+    """Return an attribute of a kernel; cuda.core made these properties of methods between releases."""
+    found = getattr(kernel.attributes, name)
+    return int(found() if callable(found) else found)
 
 
 def typed_value(value: Any, dtype: str) -> Any:  # noqa: ANN401 - a ctypes or NumPy scalar
@@ -411,6 +417,8 @@ def main() -> None:
         return
     except Failed as exc:
         reply, data = exc.answer, []
+    except Exception as exc:  # noqa: BLE001 - a mistake of ours must not look like the candidate's
+        reply, data = {"status": "not_run", "reason": "environment", "message": f"{type(exc).__name__}: {exc}"[:500]}, []
     write_frame(answer, reply, data)
     answer.close()
     os._exit(0)  # a context with a sticky error may hang in its own clean-up

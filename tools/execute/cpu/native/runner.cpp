@@ -183,7 +183,7 @@ bool close_sandbox_for_loading() {
       ALLOW(SYS_lseek), ALLOW(SYS_futex), ALLOW(SYS_exit), ALLOW(SYS_exit_group), ALLOW(SYS_rt_sigreturn),
       ALLOW(SYS_rt_sigprocmask), ALLOW(SYS_rt_sigaction), ALLOW(SYS_sigaltstack), ALLOW(SYS_sched_yield), ALLOW(SYS_clock_gettime),
       ALLOW(SYS_restart_syscall), ALLOW(SYS_getpid), ALLOW(SYS_gettid), ALLOW(SYS_tgkill), ALLOW(SYS_seccomp),
-      ALLOW(SYS_getrandom), ALLOW(SYS_prctl), ALLOW(SYS_access), ALLOW(SYS_readlink), ALLOW(SYS_getcwd),
+      ALLOW(SYS_sched_getaffinity), ALLOW(SYS_getrandom), ALLOW(SYS_prctl), ALLOW(SYS_access), ALLOW(SYS_readlink), ALLOW(SYS_getcwd),
       // An errno, not a signal: the loader holds signals back, and copes with a refusal.
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
   };
@@ -235,6 +235,7 @@ bool close_sandbox_for_running() {
        ALLOW(SYS_futex), ALLOW(SYS_exit), ALLOW(SYS_exit_group), ALLOW(SYS_rt_sigreturn), ALLOW(SYS_rt_sigprocmask),
        ALLOW(SYS_sched_yield), ALLOW(SYS_clock_gettime), ALLOW(SYS_restart_syscall), ALLOW(SYS_munmap), ALLOW(SYS_madvise),
        ALLOW(SYS_brk), ALLOW(SYS_gettid), ALLOW(SYS_getpid), ALLOW(SYS_tgkill),
+       ALLOW(SYS_sched_getaffinity), ALLOW(SYS_getrandom),  // malloc in a thread that had no need of it before
        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP)});
   return filter(program.data(), (unsigned short)program.size());
 }
