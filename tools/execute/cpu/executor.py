@@ -2,8 +2,10 @@
 
 import contextlib
 import json
+import math
 import os
 import re
+import signal
 import secrets
 import struct
 import threading
@@ -43,6 +45,12 @@ from cuda_harness.tools.process import Finished, run
 from cuda_harness.tools.toolchain.source import SourceFacts, inspect, resolve_includes
 
 COMPILE_S = 60.0
+_START_S = 0.03
+"""Seconds to start a child, map its memory and read its report."""
+_MOVED_PER_S = 0.4e9
+"""Bytes of buffers a second that are filled, copied into and out of the child, and checked."""
+_SAMPLE_S = 0.02
+"""A sample shorter than this says little: more blocks are run."""
 _SYSTEM_READABLE = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
 _HEAD = 4096
 """Bytes before the contents in the shared memory: the runner's progress word."""
@@ -90,7 +98,6 @@ class CpuExecutor:
         self._cache = BuildCache(cache)
         self._unsafe = unsafe
         self._workers = workers or len(os.sched_getaffinity(0))
-        self._estimates: dict[Any, float] = {}
         self._cancel = threading.Event()
 
     def device(self) -> DeviceFacts:
@@ -205,43 +212,29 @@ class CpuExecutor:
     def estimate_s(self, job: Job) -> float | None:
         """Return expected wall seconds of one call, from the first blocks of its launches; `None` where it cannot tell.
 
-        The program is run with each grid cut to a few blocks, twice, and the time per block is scaled up.
+        Each distinct launch is run with its grid cut to a few blocks, more until the time can be measured, and the
+        time per block is scaled up. Loops over flags and cooperative launches cannot be cut.
         """
-        if job.program.ops and all(isinstance(op, LaunchOp) and not op.cooperative for op in job.program.ops):
-            return self._estimate_by_blocks(job)
-        return None
-
-    def _estimate_by_blocks(self, job: Job) -> float | None:
-        total = 0.0
         launches = [op for op in job.program.ops if isinstance(op, LaunchOp)]
-        shapes: dict[tuple[Any, ...], int] = {}
-        for op in launches:
-            shapes[op.kernel, op.grid, op.block, op.shared_bytes] = (
-                shapes.get((op.kernel, op.grid, op.block, op.shared_bytes), 0) + 1
-            )
-        if len(shapes) > 16:
+        if len(launches) < len(
+            [op for op in job.program.ops if not isinstance(op, (FillOp, CopyOp, SymbolOp))]
+        ):
             return None
-        first = {(op.kernel, op.grid, op.block, op.shared_bytes): op for op in reversed(launches)}
-        for shape, count in shapes.items():
-            op = first[shape]
-            blocks = op.grid[0] * op.grid[1] * op.grid[2]
-            sample = min(op.grid[0], 4)
-            cut = replace(op, grid=(sample, 1, 1))
-            program = replace(job.program, ops=(cut,))
-            trial = replace(
-                job,
-                program=program,
-                calls=job.calls[:1],
-                deadline_s=min(10.0, job.deadline_s),
-                full_output=False,
-            )
-            quick = CpuExecutor(unsafe=self._unsafe, cache=self._cache.root.parent, workers=1)
-            done = quick.run(trial)
-            if not isinstance(done, JobOk):
+        alike: dict[tuple[Any, ...], list[LaunchOp]] = {}
+        for op in launches:
+            alike.setdefault((op.kernel, op.grid, op.block, op.shared_bytes), []).append(op)
+        if len(alike) > 16 or any(op.cooperative for op in launches):
+            return None
+        single = CpuExecutor(unsafe=self._unsafe, cache=self._cache.root.parent, workers=1)
+        kernels_s = 0.0
+        for same in alike.values():
+            seconds = _sampled(single, job, same[0])
+            if seconds is None:
                 return None
-            total += count * done.seconds / sample * blocks
-        scale = 1.0 if job.mode == "check" else 1.0 / self._workers
-        return total * scale + 0.05
+            kernels_s += seconds * len(same)
+        moved = sum(b.count * np_dtype(b.dtype).itemsize for b in job.program.buffers)
+        workers = 1.0 if job.mode == "check" else 1.0 + 0.6 * (self._workers - 1)
+        return kernels_s / workers + moved / _MOVED_PER_S + _START_S
 
     def cancel(self) -> None:
         """End running children at once."""
@@ -249,6 +242,29 @@ class CpuExecutor:
 
     def close(self) -> None:
         """Nothing is kept running between jobs."""
+
+
+def _sampled(executor: CpuExecutor, job: Job, op: LaunchOp) -> float | None:
+    """Return seconds of a launch on one core, from a part of its blocks."""
+    blocks, sample = math.prod(op.grid), 4
+    while True:
+        y = min(op.grid[1], max(1, sample // op.grid[0]))
+        grid = (min(op.grid[0], sample), y, 1)
+        done = executor.run(
+            replace(
+                job,
+                program=replace(job.program, ops=(replace(op, grid=grid),)),
+                calls=job.calls[:1],
+                deadline_s=min(10.0, job.deadline_s),
+                full_output=False,
+            )
+        )
+        if not isinstance(done, JobOk):
+            return None
+        ran = math.prod(grid)
+        if done.seconds >= _SAMPLE_S or ran >= blocks or grid[:2] == op.grid[:2]:
+            return done.seconds / ran * blocks
+        sample = min(blocks, max(sample * 4, int(ran * 1.5 * _SAMPLE_S / max(done.seconds, 1e-6))))
 
 
 def _translation_unit(rewritten: Rewritten, macros: dict[str, int], facts: SourceFacts) -> str:

@@ -226,11 +226,11 @@ class Runner:
             )
             raise Failed({"status": "fault", "fault": "launch_config", "message": message})
         if static + op["shared"] > 48 * 1024 or op["shared"] > 48 * 1024 - static:
-            attribute = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            setting = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             handle = self.driver.CUkernel(int(kernel.handle))
             device = self.driver.CUdevice(self.device.device_id)
             check(
-                self.driver.cuKernelSetAttribute(attribute, op["shared"], handle, device),
+                self.driver.cuKernelSetAttribute(setting, op["shared"], handle, device),
                 "raising shared memory",
             )
 
