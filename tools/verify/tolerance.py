@@ -135,7 +135,7 @@ def tolerance(
         lent = np.minimum(reach * worst, share * (magnitude + rms))
         element = element + reach * sense + lent
         condition = reach * typical
-    norm = 1.05 * out_unit + 2 * growth + (3 * condition / rms if rms > 0 else 0.0)
+    norm = 1.05 * out_unit + 2 * growth + ((3 * condition + SMALLEST[tensor.dtype]) / rms if rms > 0 else 0.0)
     return Tolerance(element, norm, unit)
 
 

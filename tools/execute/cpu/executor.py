@@ -5,8 +5,8 @@ import json
 import math
 import os
 import re
-import signal
 import secrets
+import signal
 import struct
 import threading
 from dataclasses import dataclass, replace

@@ -6,7 +6,71 @@ from pathlib import Path
 _MATH = {
     name + suffix
     for suffix in ("", "f")
-    for name in ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "erf", "erfc", "exp", "exp2", "exp10", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "frexp", "hypot", "ilogb", "j0", "j1", "jn", "ldexp", "lgamma", "llrint", "llround", "log", "log10", "log1p", "log2", "logb", "lrint", "lround", "modf", "nearbyint", "nextafter", "pow", "remainder", "remquo", "rint", "round", "scalbn", "scalbln", "sin", "sincos", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc", "y0", "y1", "yn"]
+    for name in [
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "cbrt",
+        "ceil",
+        "copysign",
+        "cos",
+        "cosh",
+        "erf",
+        "erfc",
+        "exp",
+        "exp2",
+        "exp10",
+        "expm1",
+        "fabs",
+        "fdim",
+        "floor",
+        "fma",
+        "fmax",
+        "fmin",
+        "fmod",
+        "frexp",
+        "hypot",
+        "ilogb",
+        "j0",
+        "j1",
+        "jn",
+        "ldexp",
+        "lgamma",
+        "llrint",
+        "llround",
+        "log",
+        "log10",
+        "log1p",
+        "log2",
+        "logb",
+        "lrint",
+        "lround",
+        "modf",
+        "nearbyint",
+        "nextafter",
+        "pow",
+        "remainder",
+        "remquo",
+        "rint",
+        "round",
+        "scalbn",
+        "scalbln",
+        "sin",
+        "sincos",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+        "tgamma",
+        "trunc",
+        "y0",
+        "y1",
+        "yn",
+    ]
 }
 _MATH |= {f"__{n}_finite" for n in _MATH} | {"__signgam", "signgam"}
 _RUNTIME = {
@@ -59,7 +123,8 @@ def _read(data: bytes) -> tuple[set[str], int]:
         elif title == ".init" and length:
             constructors += 1
         if kind == 4 and any(
-            struct.unpack_from("<Q", data, at + i * entry + 8)[0] & 0xFFFFFFFF == 37 for i in range(length // entry)
+            struct.unpack_from("<Q", data, at + i * entry + 8)[0] & 0xFFFFFFFF == 37
+            for i in range(length // entry)
         ):  # SHT_RELA with R_X86_64_IRELATIVE
             undefined.add("(ifunc)")
         if kind not in {2, 11}:  # SHT_SYMTAB, SHT_DYNSYM
@@ -67,7 +132,7 @@ def _read(data: bytes) -> tuple[set[str], int]:
         strings = sections[link][4]
         for i in range(1, length // entry):
             symbol, info, _, section, _, _ = struct.unpack_from("<IBBHQQ", data, at + i * entry)
-            if info & 15 == 1 and 0 < section < count and sections[section][2] & 4 and not text(strings + symbol).startswith("_"):
+            if info & 15 == 1 and 0 < section < count and sections[section][2] & 4:
                 undefined.add("(data in the text section)")
             if info & 15 == 10:  # STT_GNU_IFUNC: a resolver is code that runs at load
                 undefined.add("(ifunc)")

@@ -409,6 +409,7 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
   }
   if (how & kWrite) {
     const uint64_t r = c.r;
+    bool keep_readers = false;
     if ((r & mask) && __builtin_expect(!quick(r, self) || ((r >> kSpreadAt & 7) > kOneReader && time_of(r) >= g_barrier), 0)) {
       const unsigned spread = r >> kSpreadAt & 7;
       const bool mine_only = thread_of(r) == self && spread == kOneReader && time_of(r) >= g_block_start;
@@ -416,8 +417,10 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
         if (!soft || !(r & kAtomicReads)) {
           if (how & kAtomic)
             race(a, n, true, false, thread_of(r), time_of(r), pc, line);
-          else if (!(time_of(r) < g_floor))
+          else if (!(time_of(r) < g_floor)) {
             await_store(a, n, r, true, pc, line);
+            keep_readers = true;  // this store may change nothing, the next one may
+          }
         } else if ((how & kVolatile) && !device_global && thread_of(r) != self && thread_of(r) / 32 == self / 32 && in_shared(a)) {
           g_awaited.push_back({a, thread_of(r), pc, sim_here});
         }
@@ -425,7 +428,7 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
     }
     c.w = g_now << 28 | (uint64_t)self << 14 | (soft ? kAtomicWrite : 0) | (c.w & (kReadOnly | 0xf0ull | 0xf00ull)) |
           (uint64_t)mask << kInitAt | mask;
-    c.r = how & kVolatile ? kVolatileWrite : 0;
+    c.r = keep_readers ? r : how & kVolatile ? kVolatileWrite : 0;
     return;
   }
   if (!device_global && (w & kReadOnly)) return;

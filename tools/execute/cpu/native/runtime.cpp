@@ -166,8 +166,13 @@ void to_fiber(Fiber *next) {
 }
 
 void make_ready(Thread *t) {
+  Worker &w = *t_worker;
   t->state = kReady;
-  t_worker->ready.push_back(t);
+  if (w.ready_head > 65536) {  // threads that spin never let the queue run empty
+    w.ready.erase(w.ready.begin(), w.ready.begin() + (ptrdiff_t)w.ready_head);
+    w.ready_head = 0;
+  }
+  w.ready.push_back(t);
 }
 
 std::string waiting_text(int line, const char *what) { return std::string(what) + " (line " + std::to_string(line) + ")"; }
@@ -329,26 +334,27 @@ bool try_complete_warp(BlockState &b, unsigned warp, unsigned mask) {
 #ifdef SIM_CHECK
   for (unsigned m = needed; m; m &= m - 1) {
     Thread &t = base[__builtin_ctz(m)];
-    if (t.source >= 0 && t.source < 32 && !(needed >> t.source & 1)) {
+    // A source that the mask does not name gives an undefined value; one that it names must be there.
+    if (t.source >= 0 && t.source < 32 && (mask >> t.source & 1) && !(needed >> t.source & 1)) {
       enter(&t);
       const bool exists = w.exists >> t.source & 1;
-      const std::string why = !exists ? "that does not exist in this block"
-                              : (w.done >> t.source & 1) ? "that has ended" : "that the mask does not name";
       report_fault(exists ? "barrier_divergence" : "uninitialized_read",
-                   "line " + std::to_string(t.line) + ": a shuffle reads lane " + std::to_string(t.source) + " " + why,
+                   "line " + std::to_string(t.line) + ": a shuffle reads lane " + std::to_string(t.source) + " of its mask, which " +
+                       (exists ? "has ended" : "does not exist in this block"),
                    where_json(nullptr, t.line));
     }
   }
   check_warp(needed);
 #endif
   uint64_t values[32];
+  constexpr uint64_t undefined = 0xcdcdcdcdcdcdcdcdull;
   for (int l = 0; l < 32; ++l) values[l] = (needed >> l & 1) ? base[l].value : 0;
   for (unsigned m = needed; m; m &= m - 1) {
     Thread &t = base[__builtin_ctz(m)];
     if (t.table)
       memcpy(t.table, values, sizeof(values));
     else if (t.source >= 0)
-      t.value = t.source < 32 ? values[t.source] : 0;
+      t.value = t.source < 32 && (needed >> t.source & 1) ? values[t.source] : undefined;
     if (t.state == kAtWarp) make_ready(&t);
   }
   w.waiting &= ~needed;
