@@ -67,7 +67,11 @@ OUT_OF_BOUNDS = [
         "int i = threadIdx.x;\ny[i] = x[i];\nif (i == 3) *(float*)0x123456789000ull = 1.0f;  // HERE",
         "out_of_bounds",
     ),
-    Case("last element and no further", "int i = threadIdx.x;\nif (i < n) y[i] = x[n - 1 - i];", shape=Shape(n=60)),
+    Case(
+        "last element and no further",
+        "int i = threadIdx.x;\nif (i < n) y[i] = x[n - 1 - i];",
+        shape=Shape(n=60),
+    ),
     Case(
         "a pointer past the end that is never followed",
         "const float* end = x + n;\nint i = threadIdx.x;\nfor (const float* p = x + i; p < end; p += blockDim.x) y[p - x] = *p;",
@@ -101,8 +105,18 @@ UNINITIALIZED = [
         "uninitialized_read",
         ("shared",),
     ),
-    Case("scratch never written", "int i = threadIdx.x;\ny[i] = x[i] + w[i];  // HERE", "uninitialized_read", ("`w`",)),
-    Case("output read before it is written", "int i = threadIdx.x;\ny[i] += x[i];  // HERE", "uninitialized_read", ("`y`",)),
+    Case(
+        "scratch never written",
+        "int i = threadIdx.x;\ny[i] = x[i] + w[i];  // HERE",
+        "uninitialized_read",
+        ("`w`",),
+    ),
+    Case(
+        "output read before it is written",
+        "int i = threadIdx.x;\ny[i] += x[i];  // HERE",
+        "uninitialized_read",
+        ("`y`",),
+    ),
     Case(
         "shared memory does not survive a launch",
         "__shared__ float s[64];\nint i = threadIdx.x;\nif (n < 0) s[i] = 1.0f;\ny[i] = s[i];  // HERE",
@@ -275,7 +289,10 @@ BARRIERS = [
         shape=Shape(n=32, block=(32, 1, 1)),
     ),
     Case("barrier in a uniform branch", "int i = threadIdx.x;\nif (n > 3) __syncthreads();\ny[i] = x[i];"),
-    Case("barrier in a uniform loop", "int i = threadIdx.x;\nfor (int j = 0; j < n; j += 16) __syncthreads();\ny[i] = x[i];"),
+    Case(
+        "barrier in a uniform loop",
+        "int i = threadIdx.x;\nfor (int j = 0; j < n; j += 16) __syncthreads();\ny[i] = x[i];",
+    ),
     Case(
         "early return that nobody waits for",
         "__shared__ float s[64];\nint i = threadIdx.x;\nif (i >= n) return;\ns[i] = x[i];\n__syncthreads();\ny[i] = s[n - 1 - i];",
@@ -376,22 +393,40 @@ MISALIGNED = [
 ]
 
 WRITES_TO_INPUTS = [
-    Case("input changed through a cast", "int i = threadIdx.x;\ny[i] = x[i];\nconst_cast<float*>(x)[i] = 0.0f;  // HERE", "input_modified", ("`x`",)),
+    Case(
+        "input changed through a cast",
+        "int i = threadIdx.x;\ny[i] = x[i];\nconst_cast<float*>(x)[i] = 0.0f;  // HERE",
+        "input_modified",
+        ("`x`",),
+    ),
     Case(
         "input sorted in place",
         "int i = threadIdx.x;\nfloat* p = (float*)x;\nif (i < 32) { float a = p[2 * i]; p[2 * i] = p[2 * i + 1]; p[2 * i + 1] = a; }\n__syncthreads();\ny[i] = p[i];",
         "input_modified",
         ("`x`",),
     ),
-    Case("atomic on an input", "int i = threadIdx.x;\ny[i] = x[i];\natomicAdd((float*)x, 1.0f);  // HERE", "input_modified", ("`x`",)),
+    Case(
+        "atomic on an input",
+        "int i = threadIdx.x;\ny[i] = x[i];\natomicAdd((float*)x, 1.0f);  // HERE",
+        "input_modified",
+        ("`x`",),
+    ),
     Case("a copy of the input", "int i = threadIdx.x;\nfloat v = x[i];\nv *= 2.0f;\ny[i] = v;"),
-    Case("the input through a pointer that may write", "float* p = (float*)x;\nint i = threadIdx.x;\ny[i] = p[i];"),
+    Case(
+        "the input through a pointer that may write",
+        "float* p = (float*)x;\nint i = threadIdx.x;\ny[i] = p[i];",
+    ),
     Case("scratch as a working copy", "int i = threadIdx.x;\nw[i] = x[i];\nw[i] *= 2.0f;\ny[i] = w[i];"),
 ]
 
 ENDS = [
     Case("trap", "int i = threadIdx.x;\ny[i] = x[i];\nif (i == 9) __trap();  // HERE", "crash", ("trap",)),
-    Case("failed assertion", "int i = threadIdx.x;\ny[i] = x[i];\nassert(n < 3);  // HERE", "crash", ("assert",)),
+    Case(
+        "failed assertion",
+        "int i = threadIdx.x;\ny[i] = x[i];\nassert(n < 3);  // HERE",
+        "crash",
+        ("assert",),
+    ),
     Case(
         "endless recursion",
         "int i = threadIdx.x;\ny[i] = deep(x, i);",

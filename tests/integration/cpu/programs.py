@@ -119,7 +119,11 @@ def program(
 
 
 def launch(
-    name: str, grid: int | tuple[int, ...], block: int | tuple[int, ...], *args: str | tuple[str, float], **more: Any
+    name: str,
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
+    *args: str | tuple[str, float],
+    **more: Any,
 ) -> LaunchOp:
     """Return a launch; a string argument is a buffer, a pair is (dtype, value)."""
 
