@@ -203,6 +203,13 @@ RACES = [
         shape=Shape(n=32, block=(32, 1, 1)),
     ),
     Case(
+        "a store over a read, the same value at first",
+        "__shared__ float s[128];\nint i = threadIdx.x;\ns[i] = i < 7 ? x[i] : 0.0f;\n__syncthreads();\n"
+        "for (int d = 64; d > 0; d >>= 1) if (i < d) s[i] += s[i + d];\nif (i == 0) y[0] = s[0];",
+        "data_race",
+        shape=Shape(n=7, m=1, block=(128, 1, 1)),
+    ),
+    Case(
         "reduction with barriers",
         "__shared__ float s[64];\nint i = threadIdx.x;\ns[i] = x[i];\n__syncthreads();\n"
         "for (int k = 32; k > 0; k >>= 1) { if (i < k) s[i] += s[i + k]; __syncthreads(); }\nif (i == 0) y[0] = s[0];",
@@ -307,6 +314,16 @@ BARRIERS = [
         "half a warp and its mask",
         "int i = threadIdx.x;\nfloat v = x[i];\nunsigned m = i < 32 ? 0xffffffffu : 0x0000ffffu;\nv += __shfl_xor_sync(m, v, 8);\ny[i] = v;",
         shape=Shape(n=48, block=(48, 1, 1)),
+    ),
+    Case(
+        "a source outside the mask whose value nobody uses",
+        "int i = threadIdx.x;\nfloat v = x[i];\nunsigned m = i < 32 ? 0xffffffffu : 0x0000ffffu;\n"
+        "for (int d = 8; d > 0; d >>= 1) v += __shfl_down_sync(m, v, d);\ny[i] = i % 16 == 0 && i != 16 ? v : 0.0f;",
+        shape=Shape(n=48, block=(48, 1, 1)),
+    ),
+    Case(
+        "lanes that ask who is in their branch",
+        "int i = threadIdx.x;\ny[i] = 0.0f;\nif (i % 3 == 0) {\n  unsigned m = __activemask();\n  y[i] = __popc(m);\n}",
     ),
     Case(
         "two branches, each with its own mask",
@@ -441,6 +458,14 @@ ENDS = [
         ("k did not end",),
         shape=Shape(n=1, block=(1, 1, 1)),
         deadline_s=3.0,
+    ),
+    Case(
+        "five threads that wait for nobody",
+        "int i = threadIdx.x;\nvolatile float* p = w;\np[i] = 1.0f;\nwhile (p[i] != 2.0f) {}\ny[i] = x[i];",
+        "timeout",
+        ("k did not end",),
+        shape=Shape(n=5, block=(5, 1, 1)),
+        deadline_s=6.0,
     ),
     Case("an assertion that holds", "int i = threadIdx.x;\nassert(n == 64);\ny[i] = x[i];"),
     Case(
