@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cuda_harness.state.ir import Compare, KernelIR, Tensor
 from cuda_harness.state.names import FLOATS
 from cuda_harness.tools.execute.dtypes import np_dtype
-from cuda_harness.tools.verify.tolerance import UNIT_ROUNDOFF, exponent_argument, tolerance
+from cuda_harness.tools.verify.tolerance import SMALLEST, UNIT_ROUNDOFF, exponent_argument, tolerance
 
 Array = NDArray[Any]
 
@@ -65,7 +65,7 @@ def compare_outputs(
         actual = got[tensor.name].reshape(shape)
         truth = expected.arrays[tensor.name]
         mask = expected.defined.get(tensor.name)
-        found = _one(ir, tensor, dims, actual, truth, mask, expected, inputs, got)
+        found = _one(ir, tensor, dims, actual, truth, mask, expected, inputs)
         if isinstance(found, Mismatch):
             return found
         worst = max(worst, found)
@@ -74,12 +74,15 @@ def compare_outputs(
 
 def _one(
     ir: KernelIR, tensor: Tensor, dims: Mapping[str, int], actual: Array, truth: Array, mask: Array | None,
-    expected: Expected, inputs: Mapping[str, Array], got: Mapping[str, Array],
+    expected: Expected, inputs: Mapping[str, Array],
 ) -> float | Mismatch:  # fmt: skip
     rule = tensor.compare or Compare(mode="close" if tensor.dtype in FLOATS else "exact")
+    if actual.dtype != np_dtype(tensor.dtype):
+        text = f"output {tensor.name!r} has element type {actual.dtype}, not {tensor.dtype}"
+        return Mismatch(tensor.name, "mismatch", text, {"output": tensor.name}, 0, 0)
     match rule.mode:
         case "index":
-            return _index(tensor, rule, actual, truth, mask, inputs, expected, got)
+            return _index(tensor, rule, actual, truth, mask, inputs, expected)
         case "set":
             return _set(ir, tensor, dims, actual, truth, mask, expected)
         case "packed_u8":
@@ -87,6 +90,8 @@ def _one(
         case "close" if tensor.dtype in FLOATS:
             sense = expected.sensitivity.get(tensor.name)
             return _close(ir, tensor, dims, actual, truth, mask, sense, exponent_argument(ir, inputs))
+        case "close" if tensor.dtype != "bool" and (rule.atol or rule.rtol):
+            return _near_integers(tensor, rule, actual, truth, mask)
         case _:
             return _exact(tensor, actual, truth, mask)
 
@@ -101,12 +106,23 @@ def _exact(tensor: Tensor, actual: Array, truth: Array, mask: Array | None) -> f
     return _verdict(tensor, actual, truth, wrong, mask) or 0.0
 
 
+def _near_integers(
+    tensor: Tensor, rule: Compare, actual: Array, truth: Array, mask: Array | None
+) -> float | Mismatch:
+    """Compare integers within a stated tolerance; the difference is taken in Python's range, so it cannot wrap."""
+    high, low = np.maximum(actual, truth), np.minimum(actual, truth)
+    unsigned = np.dtype(f"u{high.dtype.itemsize}") if high.dtype.kind == "i" else high.dtype
+    apart = (high.view(unsigned) - low.view(unsigned)).astype(np.float64)
+    allowed = (rule.atol or 0.0) + (rule.rtol or 0.0) * np.abs(truth.astype(np.float64))
+    return _verdict(tensor, actual, truth, ~(apart <= allowed), mask) or 0.0
+
+
 def _close(
     ir: KernelIR, tensor: Tensor, dims: Mapping[str, int], actual: Array, truth: Array, mask: Array | None,
     sensitivity: Array | None, argument: float = 0.0,
 ) -> float | Mismatch:  # fmt: skip
-    value = actual.astype(np.float64)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # a signalling poison NaN of a narrow type
+        value = actual.astype(np.float64)
         rounded = truth.astype(np_dtype(tensor.dtype)).astype(np.float64)
     finite = np.isfinite(rounded)
     same_kind = np.where(np.isnan(rounded), np.isnan(value), value == rounded)
@@ -125,7 +141,8 @@ def _close(
     live = finite if mask is None else finite & mask
     size = float(np.sqrt(np.sum(np.square(truth[live])))) if live.any() else 0.0
     off = float(np.sqrt(np.sum(np.square(error[live])))) if live.any() else 0.0
-    if size > 0 and off > allowed.norm * size:
+    floor = SMALLEST[tensor.dtype] * float(np.sqrt(np.count_nonzero(live)))
+    if size > 0 and off > allowed.norm * size + floor:
         worst = np.zeros(error.shape, dtype=bool)
         worst.reshape(-1)[int(np.argmax(np.where(live, error, -1.0)))] = True
         return _failed(
@@ -203,7 +220,7 @@ def _set(
 
 def _index(
     tensor: Tensor, rule: Compare, actual: Array, truth: Array, mask: Array | None, inputs: Mapping[str, Array],
-    expected: Expected, got: Mapping[str, Array],
+    expected: Expected,
 ) -> float | Mismatch:  # fmt: skip
     """Compare indices by the values they name; `lowest` asks for the very index."""
     wrong = actual.astype(np.int64) != truth.astype(np.int64)
@@ -213,20 +230,19 @@ def _index(
             values = expected.arrays.get(rule.of)
         if values is not None:
             wrong &= ~_same_value(values, rule.axis, actual.astype(np.int64), truth.astype(np.int64))
-            wrong |= _repeats(rule, actual) & (actual != truth)
-    _ = got
+            if actual.ndim and actual.ndim == values.ndim:
+                wrong |= _repeats(actual, -1 if rule.axis is None else rule.axis)
     return _verdict(tensor, actual, truth, wrong, mask) or 0.0
 
 
-def _repeats(rule: Compare, actual: Array) -> Array:
-    """Return where an index occurs twice along its own axis: two outputs may not name the same element."""
-    if actual.ndim == 0 or actual.shape[-1] < 2 or rule.axis is None:
-        return np.zeros(actual.shape, dtype=bool)
-    order = np.sort(actual, axis=-1)
-    twice = np.zeros(actual.shape, dtype=bool)
-    for row in np.argwhere((order[..., 1:] == order[..., :-1]).any(axis=-1)):
-        twice[tuple(row)] = True
-    return twice
+def _repeats(actual: Array, axis: int) -> Array:
+    """Return where an index occurs again along its own axis: two outputs may not name the same element."""
+    lines = np.moveaxis(actual, axis, -1)
+    order = np.argsort(lines, axis=-1, kind="stable")
+    ranked = np.take_along_axis(lines, order, -1)
+    again = np.zeros(lines.shape, dtype=bool)
+    np.put_along_axis(again, order[..., 1:], ranked[..., 1:] == ranked[..., :-1], -1)
+    return np.moveaxis(again, -1, axis)
 
 
 def _same_value(values: Array, axis: int | None, got: Array, want: Array) -> Array:
@@ -236,16 +252,17 @@ def _same_value(values: Array, axis: int | None, got: Array, want: Array) -> Arr
         inside = (got >= 0) & (got < flat.size)
         return np.asarray(inside & (flat[np.clip(got, 0, max(flat.size - 1, 0))] == flat[want]))
     at = -1 if axis is None else axis
-    moved = np.moveaxis(values, at, -1)
-    length = moved.shape[-1]
-    inside = (got >= 0) & (got < length)
-    g, w = np.clip(got, 0, length - 1), want
-    if got.ndim == moved.ndim - 1:
-        g, w = g[..., None], w[..., None]
-        equal = (np.take_along_axis(moved, g, -1) == np.take_along_axis(moved, w, -1))[..., 0]
-    else:
-        equal = np.take_along_axis(moved, g, -1) == np.take_along_axis(moved, w, -1)
-    return np.asarray(inside & equal)
+    many = got.ndim == values.ndim
+    lines = np.moveaxis(values, at, -1)
+    g, w = (np.moveaxis(x, at, -1) if many else x[..., None] for x in (got, want))
+    length = lines.shape[-1]
+    if not length or lines.shape[:-1] != g.shape[:-1]:
+        return np.zeros(got.shape, dtype=bool)
+    inside = (g >= 0) & (g < length) & (w >= 0) & (w < length)
+    one = np.take_along_axis(lines, np.clip(g, 0, length - 1), -1)
+    two = np.take_along_axis(lines, np.clip(w, 0, length - 1), -1)
+    equal = inside & (one == two)
+    return np.asarray(np.moveaxis(equal, -1, at) if many else equal[..., 0])
 
 
 def _verdict(
