@@ -1,7 +1,8 @@
 """The formula language: statements with explicit indices, shared by every role of the built-in templates.
 
     statement  := NAME [ "[" index ("," index)* "]" ] "=" expr
-    expr       := sum [ ("<" | "<=" | ">" | ">=" | "==" | "!=") sum ]
+    expr       := test [ "?" expr ":" expr | "if" expr "else" expr ]
+    test       := sum [ ("<" | "<=" | ">" | ">=" | "==" | "!=") sum ]
     sum        := product (("+" | "-") product)*
     product    := signed (("*" | "/") signed)*
     signed     := ("-" | "+") signed | power

@@ -28,7 +28,7 @@ _TOKEN = re.compile(
     |(?P<reduce>(?:{_REDUCER})_(?:\{{[^{{}}]*\}}|[a-z](?![A-Za-z0-9_])))(?!\s*\[)
     |(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
     |(?P<name>[A-Za-z_]\w*)
-    |(?P<op>\*\*|<=|>=|==|!=|[-+*/^()<>=,|\[\]])""",
+    |(?P<op>\*\*|<=|>=|==|!=|[-+*/^()<>=,|?:\[\]])""",
     re.VERBOSE | re.ASCII,
 )
 _ALIASES = {"fabs": "abs", "fabsf": "abs", "expf": "exp", "logf": "log", "sqrtf": "sqrt", "tanhf": "tanh", "ln": "log",
@@ -69,6 +69,24 @@ def parse_statement(text: str) -> Statement:
         msg = f"an index repeats on the left of {text.strip()!r}"
         raise FormulaError(msg)
     return Statement(target, tuple(indices), value)
+
+
+def longest_expression(text: str) -> tuple[Node, int] | None:
+    """Return the expression that `text` begins with and where it ends, as long as it can be; `None` when there is none."""
+    ends = [m.end() for m in _TOKEN.finditer(text[:MAX_CHARS]) if m.lastgroup != "space"]
+    reached = 0
+    for match in _TOKEN.finditer(text[:MAX_CHARS]):  # stop at the first character that is no token
+        if match.start() != reached:
+            break
+        reached = match.end()
+    for end in reversed([e for e in ends if e <= reached]):
+        if text[end : end + 1].isalnum() or text[end : end + 1] == "_":
+            continue
+        try:
+            return parse_expression(text[:end]), end
+        except FormulaError:
+            continue
+    return None
 
 
 def parse_expression(text: str) -> Node:
@@ -136,6 +154,16 @@ class _Parser:
         op = self.accept("<=", ">=", "==", "!=", "<", ">")
         if op is not None:
             left = Binary(op, left, self.sum())
+        if self.accept("?") is not None:
+            chosen = self.expression()
+            self.expect(":")
+            left = Call("where", (left, chosen, self.expression()))
+        elif self.peek() == _Token("name", "if"):
+            self.place += 1
+            condition = self.expression()
+            if self.take("name").text != "else":
+                self.fail("'else' is missing")
+            left = Call("where", (condition, left, self.expression()))
         self.depth -= 1
         return left
 

@@ -39,8 +39,10 @@ _LOSSES: dict[str, tuple[str, Reducer]] = {
 class Builder:
     """Applies stages in order; the first one brings its inputs with it."""
 
-    def __init__(self, recipe: Recipe, shaper: Shaper, details: Details, rest: str) -> None:
-        self.recipe, self.shaper, self.details, self.rest = recipe, shaper, details, rest
+    def __init__(self, recipe: Recipe, shaper: Shaper, details: Details) -> None:
+        self.recipe, self.shaper, self.details = recipe, shaper, details
+        self.transposed = (False, False)
+        """Which operands of a product come transposed."""
         self.started = False
         self.dtype = recipe.dtype
         self.compare: dict[str, Any] | None = None
@@ -66,7 +68,7 @@ class Builder:
         self.recipe.value = self.recipe.input(name, self.recipe.axes)
         self.started = True
 
-    def run(self, stage: Stage, *, last: bool) -> None:
+    def run(self, stage: Stage) -> None:
         """Apply one stage."""
         handler = getattr(self, f"do_{stage.kind}")
         self.recipe.words.append(stage.name if stage.name.isidentifier() else {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "power"}.get(stage.name[:1], "op"))
@@ -75,7 +77,6 @@ class Builder:
             raise Refusal(msg)
         handler(stage)
         self.started = True
-        del last
 
     # -------------------------------------------------------------------- element-wise
     def do_unary(self, stage: Stage) -> None:
@@ -538,7 +539,7 @@ class Builder:
         if self.started:
             msg = f"{stage.text!r} is done first of all operations"
             raise Refusal(msg)
-        build_product(self.recipe, self.shaper, stage, transposed=self.details_transposed, bias="no_bias" not in self.details.flags)
+        build_product(self.recipe, self.shaper, stage, transposed=self.transposed, bias="no_bias" not in self.details.flags)
         self.started = True
         value = self.recipe.value
         inner = value.variables if isinstance(value, Reduce) else ()
@@ -556,8 +557,6 @@ class Builder:
             self.dtype = "int32" if self.recipe.dtype != "int32" else "int64"
             self.recipe.assume("dtype of the result", self.dtype, "sums of products of integers need a wider type")
         self.output, self.op = ("c" if stage.name in {"matmul", "batched", "outer"} else "y"), "contract" if inner else "outer"
-
-    details_transposed: tuple[bool, bool] = (False, False)
 
     def do_transpose(self, stage: Stage) -> None:
         """The last two axes exchanged."""

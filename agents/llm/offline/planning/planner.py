@@ -1,10 +1,90 @@
-"""A request to an IR: formulas first, words else."""
+"""A request to an IR: by its formulas where it has any, by its words else; where it has both they must mean the same."""
 
 from typing import Any
 
-from cuda_harness.agents.llm.offline.planning.words import plan_words
+from cuda_harness.agents.llm.offline.language.binding import Problem
+from cuda_harness.agents.llm.offline.language.nodes import Access, Name, walk
+from cuda_harness.agents.llm.offline.language.parse import FormulaError
+from cuda_harness.agents.llm.offline.planning.equal import same_computation
+from cuda_harness.agents.llm.offline.planning.formulas import FormulaPlanner, Formulas, find_formulas
+from cuda_harness.agents.llm.offline.planning.recipe import Recipe
+from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.agents.llm.offline.planning.words import (
+    Reading,
+    assume_dtype,
+    build_words,
+    ir_name,
+    plan_words,
+    read_words,
+)
+from cuda_harness.state.ir import KernelIR
+
+DESCRIPTIVE = frozenset({"fma", "axpy", "axpby", "scal", "copy", "fill", "gather"})
+"""Words that only name what a formula does; they need not be compared with it."""
 
 
 def plan(request: str) -> dict[str, Any]:
-    """Return the IR of a request; raises Refusal."""
-    return plan_words(request)
+    """Return the IR of a request.
+
+    Raises:
+        Refusal: If it is beyond the templates, or contradicts itself.
+        FormulaError: If a formula in it is not of the language.
+    """
+    formulas = find_formulas(request)
+    if not formulas.statements:
+        return plan_words(request)
+    names = frozenset(_names(formulas))
+    reading = read_words(formulas.rest, known=names)
+    by_formula = _plan_formulas(reading, formulas, request)
+    if not reading.order:
+        return by_formula
+    return _agreed(reading, by_formula, formulas, request)
+
+
+def _names(formulas: Formulas) -> set[str]:
+    """Return the names in the formulas, in lower case: the text around them may use them."""
+    found = {s.target for s in formulas.statements} | {i for s in formulas.statements for i in s.indices}
+    for statement in formulas.statements:
+        found |= {n.name for n in walk(statement.value) if isinstance(n, Access | Name)}
+    return {n.lower() for n in found}
+
+
+def _plan_formulas(reading: Reading, formulas: Formulas, request: str) -> dict[str, Any]:
+    recipe = Recipe(reading.details.dtype, fixed=reading.details.fixed)
+    assume_dtype(recipe, reading.details)
+    planner = FormulaPlanner(recipe, reading.sizes, reading.details, formulas, reading.rest)
+    planner.plan()
+    left = reading.sizes.left_over()
+    unused = sorted(set(reading.details.parameters) - planner.used - {s["name"].lower() for s in recipe.scalars})
+    if (left or unused) and not reading.order:
+        msg = f"there is no place for {', '.join(repr(w) for w in [*left, *unused][:4])} in the formula"
+        raise Refusal(msg)
+    recipe.assume("smallest size", 1, "an empty array is not mentioned")
+    named = [s.name for s in reading.order if s.name.isidentifier()] or ["formula"]
+    data = recipe.ir(name=ir_name(named), summary=" ".join(request.split()))
+    Problem(KernelIR.model_validate(data))  # the formulas fit the shapes, or FormulaError says why not
+    return data
+
+
+def _agreed(reading: Reading, by_formula: dict[str, Any], formulas: Formulas, request: str) -> dict[str, Any]:
+    """Return the plan by the words when the formula says the same, which is then the stabler of the two."""
+    said = ", ".join(repr(s.text) for s in reading.order)
+    try:
+        by_words = build_words(read_words(formulas.rest, known=frozenset(_names(formulas))), request)
+    except (Refusal, FormulaError) as exc:
+        if all(s.name in DESCRIPTIVE or s.kind in {"both", "binary", "scalar"} for s in reading.order):
+            return by_formula
+        msg = f"its words ({said}) and its formula could not be brought together: {exc}"
+        raise Refusal(msg) from exc
+    same = same_computation(by_words, by_formula)
+    if same:
+        by_words["assumptions"].append({"what": "formula", "value": "means the same as the words", "why": "tried on small inputs"})
+        inout = any(t["role"] == "inout" for t in (*by_formula["tensors"], *by_words["tensors"]))
+        return by_formula if inout or not _needs_care(reading) else by_words
+    msg = f"its words ({said}) and its formula do not mean the same here; leave one of them out"
+    raise Refusal(msg)
+
+
+def _needs_care(reading: Reading) -> bool:
+    """Whether the words name something whose plain formula is less stable than the plan by words."""
+    return any(s.kind not in {"both", "binary", "scalar", "product", "reduce", "transpose", "copy", "blas"} for s in reading.order)

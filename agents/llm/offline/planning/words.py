@@ -1,6 +1,7 @@
 """A request in words: what it names is taken out piece by piece; a word that is left over and means something is a refusal."""
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from cuda_harness.agents.llm.offline.planning.build import REDUCING, Builder
@@ -17,7 +18,7 @@ from cuda_harness.agents.llm.offline.planning.matrices import transposed_operand
 from cuda_harness.agents.llm.offline.planning.recipe import Recipe
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.shapes import Shaper
-from cuda_harness.agents.llm.offline.planning.sizes import read_sizes
+from cuda_harness.agents.llm.offline.planning.sizes import Sizes, read_sizes
 from cuda_harness.agents.llm.offline.planning.stages import CLOSE, Stage, find_early, find_stages, markers
 
 _FLAGS: tuple[tuple[str, str], ...] = (
@@ -39,6 +40,9 @@ _FLAGS: tuple[tuple[str, str], ...] = (
     ("in_place", r"in ?place"),
     ("extra_input", r"(?:(?:an?|the) )?(?:other|another|second|third|extra|residual|skip)(?: (?:input|skip|residual))*(?: (?:connection|vector|array|matrix|tensor|input|operand|branch))?"),
 )  # fmt: skip
+_EARLY = frozenset({"tanh_form", "exact", "square", "plain", "all_pairs", "in_place", "per_element", "sum_reduction",
+                    "mean_reduction", "one_hot"})  # fmt: skip
+"""Flags whose words would be taken for operations or sizes later on."""
 _FIXED = r"(?:only )?for (?:exactly )?(?:this|these|that) (?:exact )?sizes? only|(?:only )?for (?:exactly )?th(?:is|ese) (?:exact |fixed )?(?:sizes?|shapes?)|sizes? (?:is|are) fixed|fixed sizes?"
 _SELF: tuple[tuple[str, str], ...] = (
     ("mean", r"(?:subtract(?:s|ing)? (?:the |its |their |each row's )?(?:own )?(?:row |column )?means? (?:of (?:each|every) (?:row|column) )?from (?:each|every|all|the)(?: of the)?(?: \w+)?(?: in| of)?(?: the| that| its)?(?: row| rows)?|mean cent(?:er|re)(?:s|ing|ed)?|cent(?:er|re)(?:s|ing)? (?:each|every) (?:row|column) (?:around|about|at|by) (?:its )?(?:zero|mean))"),
@@ -59,27 +63,42 @@ def normal(text: str) -> str:
     return re.sub(r"\s+", " ", f" {text} ")
 
 
-def plan_words(request: str) -> dict[str, Any]:
-    """Return the IR of a request in words.
+@dataclass
+class Reading:
+    """A request taken to pieces."""
+
+    details: Details
+    sizes: Sizes
+    order: list[Stage]
+    """Operations in the order of application; empty when none is named."""
+    transposed: tuple[bool, bool]
+    rest: str
+    """What is left of the text, markers in place of what was understood."""
+    stages: list[Stage]
+
+
+def read_words(request: str, *, known: frozenset[str] = frozenset()) -> Reading:
+    """Take a request to pieces.
+
+    Args:
+        request: The text, formulas taken out.
+        known: Further words that need no explanation, such as the names in its formulas.
 
     Raises:
         Refusal: If a word is unknown, sizes contradict each other, or the operations do not fit together.
     """
     text = Marked(normal(request))
     details = Details()
-    names = _read_names(text)
+    _read_names(text)
     for phrase in PHRASES:
-        text.replace(re.compile(rf"(?<!\w)(?:{phrase})(?!\w)"), lambda m: " \N{MIDDLE DOT} " if "element" in m[0] or "wise" in m[0] else _no_bias(m[0], details))
-    if "\N{MIDDLE DOT}" in text.text:
-        details.flags.add("elementwise")
-        text.text = text.text.replace("\N{MIDDLE DOT}", " ")
+        text.replace(re.compile(rf"(?<!\w)(?:{phrase})(?!\w)"), lambda m: _phrase(m[0], details))
     if text.take(_FIXED) is not None:
         details.fixed = True
     stages: list[Stage] = []
-    selves = _read_selves(text, stages)
+    _read_selves(text, stages)
     find_early(text, stages)
     for flag, pattern in _FLAGS:
-        if flag in {"tanh_form", "exact", "square", "plain", "all_pairs", "in_place", "per_element", "sum_reduction", "mean_reduction", "one_hot"} and text.take(rf"(?<!\w)(?:{pattern})(?!\w)") is not None:
+        if flag in _EARLY and text.take(rf"(?<!\w)(?:{pattern})(?!\w)") is not None:
             details.flags.add(flag)
     read_parameters(text, details)
     transposed = transposed_operands(text.text)
@@ -94,44 +113,54 @@ def plan_words(request: str) -> dict[str, Any]:
     if any(s.kind == "product" for s in stages):
         _product_equation(text, stages)
     transposed = _settle_transposes(text, stages, transposed)
-    _refuse_unknown(text.text, stages)
-    order = order_stages(text.text, stages, details)
+    _refuse_unknown(text.text, stages, known)
+    return Reading(details, sizes, order_stages(text.text, stages, details), transposed, text.text, stages)
+
+
+def plan_words(request: str) -> dict[str, Any]:
+    """Return the IR of a request in words; raises Refusal."""
+    return build_words(read_words(request), request)
+
+
+def build_words(reading: Reading, request: str) -> dict[str, Any]:
+    """Return the IR of what was read; raises Refusal."""
+    details, sizes, order = reading.details, reading.sizes, reading.order
     if not order:
         msg = "no operation is named that the templates know"
         raise Refusal(msg)
     recipe = Recipe(details.dtype, fixed=details.fixed)
+    assume_dtype(recipe, details)
+    builder = Builder(recipe, Shaper(recipe, sizes, details), details)
+    builder.transposed = reading.transposed
+    for stage in order:
+        builder.run(stage)
+    builder.finish()
+    _nothing_left(builder.used, sizes.left_over(), details, order)
+    recipe.assume("smallest size", 1, "an empty array is not mentioned")
+    return recipe.ir(name=ir_name(recipe.words), summary=" ".join(request.split()))
+
+
+def assume_dtype(recipe: Recipe, details: Details) -> None:
+    """Record the element type where the request names none."""
     if not details.dtype_stated:
         recipe.assume("dtype", "float32", "the request names no element type")
-    builder = Builder(recipe, Shaper(recipe, sizes, details), details, text.text)
-    builder.details_transposed = transposed
-    for stage in order:
-        builder.run(stage, last=stage is order[-1])
-    builder.finish()
-    del names, selves
-    _nothing_left(builder, sizes.left_over(), details, order)
-    recipe.assume("smallest size", 1, "an empty array is not mentioned")
-    return recipe.ir(name=_name(recipe.words), summary=" ".join(request.split()))
 
 
-def _no_bias(phrase: str, details: Details) -> str:
+def _phrase(phrase: str, details: Details) -> str:
+    """Return a blank for a phrase without meaning for the computation, and keep what a few of them say."""
+    if "element" in phrase or "wise" in phrase:
+        details.flags.add("elementwise")
     if "bias" in phrase:
         details.flags.add("no_bias")
     return " "
 
 
-def _read_names(text: Marked) -> list[str]:
-    """Take `named x`, `called output` and single-letter names after a noun out of the text."""
-    found: list[str] = []
-
-    def keep(match: re.Match[str]) -> str:
-        found.append(match["name"])
-        return " "
-
-    text.replace(re.compile(r"\b(?:named|called|denoted|denoted by|denoted as) (?P<name>[a-z_]\w*)(?: (?:and|,) (?P<more>[a-z_]\w*)(?= |,|\.))?"), keep)
-    return found
+def _read_names(text: Marked) -> None:
+    """Take `named x`, `called result` out of the text: the names of arrays are ours."""
+    text.replace(re.compile(r"\b(?:named|called|denoted(?: by| as)?) [a-z_]\w*(?: and [a-z_]\w*(?= |,|\.))?"), lambda _m: " ")
 
 
-def _read_selves(text: Marked, stages: list[Stage]) -> int:
+def _read_selves(text: Marked, stages: list[Stage]) -> None:
     for name, pattern in _SELF:
         def put(match: re.Match[str], name: str = name) -> str:
             stages.append(Stage("self", name, match[0].strip()))
@@ -139,7 +168,6 @@ def _read_selves(text: Marked, stages: list[Stage]) -> int:
             return f" \N{LEFT WHITE SQUARE BRACKET}op{len(stages) - 1}\N{RIGHT WHITE SQUARE BRACKET} {row}"
 
         text.replace(re.compile(rf"\b(?:{pattern})\b"), put)
-    return len(stages)
 
 
 def _settle_transposes(text: Marked, stages: list[Stage], transposed: tuple[bool, bool]) -> tuple[bool, bool]:
@@ -170,14 +198,14 @@ def _product_equation(text: Marked, stages: list[Stage]) -> None:
             text.take(rf"(?<={CLOSE}) ?{mark}(?= {shape})|(?<=matrix) {mark}(?= {shape})")
 
 
-def _refuse_unknown(rest: str, stages: list[Stage]) -> None:
-    unknown = unknown_words(rest)
+def _refuse_unknown(rest: str, stages: list[Stage], known: frozenset[str]) -> None:
+    unknown = [w for w in unknown_words(rest) if w not in known]
     bending = [w for w in re.findall(r"[a-z]+", rest) if w in STOP_WORDS]
     if bending or unknown:
         words = list(dict.fromkeys([*bending, *unknown]))
         shown = ", ".join(repr(w) for w in words[:8])
-        known = "" if stages else ", and no operation in it that they know"
-        msg = f"these words of it are not understood: {shown}{known}"
+        more = "" if stages else ", and no operation in it that they know"
+        msg = f"these words of it are not understood: {shown}{more}"
         raise Refusal(msg)
 
 
@@ -252,12 +280,12 @@ def _merged(order: list[Stage]) -> list[Stage]:
     return found
 
 
-def _nothing_left(builder: Builder, sizes: list[str], details: Details, order: list[Stage]) -> None:
+def _nothing_left(used: set[str], sizes: list[str], details: Details, order: list[Stage]) -> None:
     if sizes:
         shown = ", ".join(repr(s) for s in sizes[:4])
         msg = f"there is no place for {shown} in what was understood ({', '.join(s.text for s in order)})"
         raise Refusal(msg)
-    unused = sorted(set(details.parameters) - builder.used)
+    unused = sorted(set(details.parameters) - used)
     if unused:
         msg = f"there is no place for the parameter {unused[0]!r} in what was understood ({', '.join(s.text for s in order)})"
         raise Refusal(msg)
@@ -271,6 +299,7 @@ def _nothing_left(builder: Builder, sizes: list[str], details: Details, order: l
             raise Refusal(msg)
 
 
-def _name(words: list[str]) -> str:
+def ir_name(words: list[str]) -> str:
+    """Return an identifier made of the names of the operations."""
     joined = re.sub(r"\W+", "_", "_".join(words)).strip("_")[:48] or "kernel"
     return joined if not joined[0].isdigit() else f"k_{joined}"
