@@ -65,6 +65,8 @@ class Truth:
 
     arrays: dict[str, Array]
     defined: dict[str, Array]
+    beyond: frozenset[str] = frozenset()
+    """Integer outputs with values that their type cannot hold."""
 
 
 @dataclass(frozen=True)
@@ -283,8 +285,10 @@ def normalise(ir: KernelIR, dims: Mapping[str, int], found: Mapping[str, Array])
     """Return the outputs in comparable form, or what is wrong with them.
 
     A size-1 difference (0-d for [1], trailing ones) is forgiven when the element count agrees; any other shape is not.
+    Integers beyond the range of an unsigned type wrap, as its arithmetic does; beyond a signed one they have no value
+    there, and the output is named in `beyond`.
     """
-    arrays, defined = {}, {}
+    arrays, defined, beyond = {}, {}, set()
     for tensor in ir.outputs:
         if tensor.name not in found:
             return f"the reference returns no {tensor.name!r} (it returns: {', '.join(found) or 'nothing'})"
@@ -293,12 +297,6 @@ def normalise(ir: KernelIR, dims: Mapping[str, int], found: Mapping[str, Array])
         if array.shape != shape and not (squeezed and array.size == int(np.prod(shape))):
             return f"the reference's {tensor.name!r} has shape {list(array.shape)}, the IR says {list(shape)}"
         array = array.reshape(shape)
-        if tensor.dtype in FLOATS:
-            arrays[tensor.name] = array.astype(np.float64)
-        else:
-            if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.rint(array)).all()):
-                return f"the reference's {tensor.name!r} has dtype {array.dtype} with fractions, the IR says {tensor.dtype}"
-            arrays[tensor.name] = array.astype(np_dtype(tensor.dtype))
         mask = found.get(f"{tensor.name}.defined")
         if mask is not None:
             if mask.size != array.size:
@@ -306,4 +304,24 @@ def normalise(ir: KernelIR, dims: Mapping[str, int], found: Mapping[str, Array])
                     f"the mask '{tensor.name}.defined' has shape {list(mask.shape)}, its output {list(shape)}"
                 )
             defined[tensor.name] = mask.reshape(shape).astype(bool)
-    return Truth(arrays, defined)
+            array = np.where(defined[tensor.name], array, np.zeros((), dtype=array.dtype))
+        if tensor.dtype in FLOATS:
+            arrays[tensor.name] = array.astype(np.float64)
+            continue
+        if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.rint(array)).all()):
+            return f"the reference's {tensor.name!r} has dtype {array.dtype} with fractions, the IR says {tensor.dtype}"
+        if not _holds(tensor.dtype, array):
+            beyond.add(tensor.name)
+        with np.errstate(invalid="ignore"):
+            arrays[tensor.name] = array.astype(np_dtype(tensor.dtype))
+    return Truth(arrays, defined, frozenset(beyond))
+
+
+def _holds(dtype: str, array: Array) -> bool:
+    """Return whether an integer type has a value for every element: a signed one only inside its range."""
+    if dtype == "bool" or not array.size or array.dtype.kind == "b":
+        return True
+    info = np.iinfo(np_dtype(dtype))
+    if info.min == 0 and array.dtype.kind != "f":
+        return True
+    return bool(info.min <= int(array.min()) and int(array.max()) <= info.max)
