@@ -171,7 +171,7 @@ def _precision(
         return None
     relative = error[live] / size
     even = float(np.sqrt(np.mean(np.square(relative))))
-    if even < 2e-3 and float(relative.max()) < 2e-2 and found.count > found.total // 4:
+    if even < 2e-3 and float(relative.max()) < 2e-2 and found.count > max(found.total // 4, 16):
         text = (
             found.message
             + "; the error is small and everywhere, as of half, TF32 or fast-math arithmetic, which `strict` forbids"

@@ -1,12 +1,12 @@
 """The ladder: cheapest and most telling first, three-valued, stopped by the first failure."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.errors import ConfigError, StateError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import (
@@ -24,7 +24,17 @@ from cuda_harness.state.results import (
     Verdict,
 )
 from cuda_harness.state.suite import Case
-from cuda_harness.tools.execute.protocol import Executor, Job, JobFault, JobNotRun, JobOk, Mode, Program
+from cuda_harness.tools.execute.protocol import (
+    Array,
+    CallOutput,
+    Executor,
+    Job,
+    JobFault,
+    JobNotRun,
+    JobOk,
+    Mode,
+    Program,
+)
 from cuda_harness.tools.ir.program import PlanFault, expand
 from cuda_harness.tools.synthesize.proof import influence, prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
@@ -49,6 +59,10 @@ class _End(Exception):  # noqa: N818 - carries the failing stage's result out
         self.status, self.failure, self.detail = status, failure, detail
 
 
+class _Skipped(Exception):  # noqa: N818 - ends a stage that the verdict can do without
+    """The stage could not be measured; the ladder goes on."""
+
+
 @dataclass
 class _Climb:
     """One kernel on its way up."""
@@ -67,7 +81,8 @@ class _Climb:
     warnings: list[str] = field(default_factory=list)
     facts: SourceFacts = field(default_factory=SourceFacts)
     scaled: dict[str, int] | None = None
-    tolerated: str | None = None
+    covered: dict[str, Any] = field(default_factory=dict)
+    """What the stage under way has exercised."""
 
     @property
     def tunables(self) -> list[int]:
@@ -124,15 +139,17 @@ def judge(
     failure = None
     for name, step in steps:
         began = time.monotonic()
-        covered: dict[str, Any] = {}
+        climb.covered = {}
         try:
             detail, status = step(climb), "passed"
             if detail.startswith("not measured: "):
                 detail, status = detail.removeprefix("not measured: "), "not_measured"
+        except _Skipped as skipped:
+            detail, status = str(skipped), "not_measured"
         except _End as end:
             failure, detail, status = end.failure, end.detail or end.failure.message, end.status
         result = StageResult(
-            name=name, status=status, seconds=round(time.monotonic() - began, 4), detail=detail[:600], covered=covered,
+            name=name, status=status, seconds=round(time.monotonic() - began, 4), detail=detail[:600], covered=climb.covered,
             scaled=climb.scaled if name == "target" else None,
         )  # fmt: skip
         climb.stages.append(result)
@@ -160,7 +177,7 @@ def _verdict(climb: _Climb, failure: Failure | None, hashes: dict[str, str]) -> 
     fixed = {d.name: d.value for d in climb.ir.dims if d.fixed}
     return Verdict(
         outcome=outcome, executor=climb.executor.name, target=climb.target,
-        verified_for=fixed if fixed and len(fixed) == len(climb.ir.dims) else None,
+        verified_for=fixed or None,
         stages=tuple(climb.stages), failure=failure, kernels=climb.kernels, warnings=tuple(climb.warnings[:20]), seed=climb.seed,
         sha256=hashes,
     )  # fmt: skip
@@ -201,6 +218,9 @@ def _parse(climb: _Climb) -> str:
 
 
 def _policy(climb: _Climb) -> str:
+    if climb.kernel.plan.compile.fast_math and not climb.ir.numerics.fast_math:
+        text = "the plan compiles with fast_math, which the IR's numerics do not allow"
+        raise _fail("policy", "policy", text)
     found = review(climb.facts, climb.kernel.plan)
     refused = [f for f in found if f.refused]
     if refused:
@@ -219,12 +239,8 @@ def _macros(climb: _Climb, dims: dict[str, int]) -> dict[str, int] | PlanFault:
 def _compile(climb: _Climb) -> str:
     macros = _macros(climb, climb.ir.target_dims)
     if isinstance(macros, PlanFault):
-        raise _fail("launch_config", macros.class_, macros.message, macros.evidence)
+        return f"not measured: the plan has no launch at the target to compile for ({macros.message})"
     options = climb.kernel.plan.compile
-    if options.fast_math and not climb.ir.numerics.fast_math:
-        raise _fail(
-            "policy", "policy", "the plan compiles with fast_math, which the IR's numerics do not allow"
-        )
     done = climb.compiler.compile(
         climb.kernel.source, arch=climb.target, macros=macros, fast_math=options.fast_math,
         max_registers=options.max_registers,
@@ -322,18 +338,28 @@ def _values(climb: _Climb) -> str:
 
 
 def _target(climb: _Climb) -> str:
-    dims = climb.ir.target_dims
-    note = ""
-    if climb.executor.name == "cpu":
-        budget = max(2.0, min(CPU_TARGET_S, (climb.deadline - time.monotonic()) / 2))
-        dims, note = _bearable(climb, budget)
-    cases = climb.suite.cases("target", target=dims)
-    climb.scaled = {n: v for n, v in dims.items() if v != climb.ir.target_dims[n]} or None
-    return _run_cases(climb, "target", cases, climb.executor, "plain") + note
+    if climb.executor.name != "cpu":
+        return _run_cases(climb, "target", climb.suite.cases("target"), climb.executor, "plain")
+    budget = max(2.0, min(CPU_TARGET_S, (climb.deadline - time.monotonic()) / 2))
+    dims = _bearable(climb, budget)
+    for left in (2, 1, 0):
+        climb.scaled = {n: v for n, v in dims.items() if v != climb.ir.target_dims[n]} or None
+        note = "; reduced to what this CPU bears" if climb.scaled else ""
+        cases = climb.suite.cases("target", target=dims)
+        try:
+            return _run_cases(climb, "target", cases, climb.executor, "plain") + note
+        except _End as end:
+            smaller = climb.suite.scaled_target(max(work(climb.ir, dims) // 8, 100_000))
+            # A slow CPU is not the kernel's fault: only a size that must be quick convicts it.
+            if end.failure.class_ != "timeout" or not left or smaller == dims:
+                raise
+            dims = smaller
+    msg = "the last try returns or raises"
+    raise StateError(msg)
 
 
-def _bearable(climb: _Climb, budget_s: float) -> tuple[dict[str, int], str]:
-    """Return the largest target sizes that the CPU executor bears within the budget, and a note when they are reduced."""
+def _bearable(climb: _Climb, budget_s: float) -> dict[str, int]:
+    """Return the largest target sizes that the CPU executor bears within the budget."""
     limit = 1 << 62
     for _ in range(8):
         dims = climb.suite.scaled_target(limit)
@@ -342,7 +368,7 @@ def _bearable(climb: _Climb, budget_s: float) -> tuple[dict[str, int], str]:
             break
         program = _expand(climb, dims, {})
         if isinstance(program, PlanFault):
-            return dims, ""
+            return dims
         case = climb.suite.cases("target", target=dims)[0]
         bytes_needed = sum(b.count * 8 for b in program.buffers)
         if bytes_needed > 6 << 30:
@@ -360,16 +386,47 @@ def _bearable(climb: _Climb, budget_s: float) -> tuple[dict[str, int], str]:
         limit = max(int(cost * budget_s / expected * 0.8), 1_000_000)
         if limit >= cost:
             break
-    return dims, "" if dims == climb.ir.target_dims else "; reduced to what this CPU bears"
+    return dims
 
 
 def _repeat(climb: _Climb) -> str:
     drawn = climb.suite.cases("repeat", tunables=climb.tunables)
-    # One set of scalars, so that all calls run in one process at the same addresses.
-    cases = tuple(c.model_copy(update={"scalars": drawn[0].scalars}) for c in drawn)
-    detail = _run_cases(climb, "repeat", cases, climb.executor, "plain", poison=1)
-    _run_cases(climb, "repeat", tuple(reversed(cases)), climb.executor, "plain", poison=2)
-    return f"{detail}; new process, poison and order"
+    # One set of scalars, so that all calls run in one process at the same addresses; how many is not known before.
+    calls = 5 + climb.seed % 4
+    cases = tuple(
+        c.model_copy(
+            update={"id": f"{c.id}-call{i}", "seed": c.seed + 7_919 * i, "scalars": drawn[0].scalars}
+        )
+        for i, c in ((i, drawn[i % len(drawn)]) for i in range(calls))
+    )
+    first: dict[str, dict[str, Array]] = {}
+    again: dict[str, dict[str, Array]] = {}
+    _run_cases(climb, "repeat", cases, climb.executor, "plain", poison=1, keep=first)
+    detail = _run_cases(
+        climb, "repeat", tuple(reversed(cases)), climb.executor, "plain", poison=2, keep=again
+    )
+    differing = _differing_bits(first, again)
+    if differing is not None:
+        text = f"the bits of output {differing!r} differ between two runs on the same inputs"
+        if climb.ir.numerics.deterministic:
+            raise _fail(
+                "repeat", "nondeterministic",
+                f"{text}, which `deterministic` forbids: sums by float atomics depend on the order of threads",
+                {"output": differing, "dims": cases[0].dims},
+            )  # fmt: skip
+        climb.warnings.append(f"{text}: within the tolerance, as float atomics or free order make it")
+    return f"{detail}; each in two processes with other poison and order"
+
+
+def _differing_bits(
+    first: Mapping[str, Mapping[str, Array]], again: Mapping[str, Mapping[str, Array]]
+) -> str | None:
+    """Return the output whose bits differ between two runs of one case, `None` when there is none."""
+    for case, arrays in first.items():
+        for name, array in arrays.items():
+            if case in again and array.tobytes() != again[case][name].tobytes():
+                return name
+    return None
 
 
 # ---- running cases ----
@@ -407,8 +464,9 @@ def _batches(cases: Sequence[Case]) -> list[list[Case]]:
 
 
 def _run_cases(
-    climb: _Climb, stage: StageName, cases: Sequence[Case], executor: Executor, mode: Mode, *, poison: int = 0
-) -> str:
+    climb: _Climb, stage: StageName, cases: Sequence[Case], executor: Executor, mode: Mode, *, poison: int = 0,
+    keep: dict[str, dict[str, Array]] | None = None,
+) -> str:  # fmt: skip
     if stage == "values":
         cases = sorted(cases, key=lambda c: str(c.dims))
     try:
@@ -424,14 +482,21 @@ def _run_cases(
             raise _unmeasured(
                 stage, "resources", f"the time for judging is over after {run} of {len(cases)} cases"
             )
-        _run_group(climb, stage, group, answers, executor, mode, poison=poison, left=left)
+        outputs = _run_group(climb, stage, group, answers, executor, mode, poison=poison, left=left)
+        if keep is not None:
+            keep |= {c.id: _defined(o.arrays, answers[c.id]) for c, o in zip(group, outputs, strict=True)}
         run += len(group)
     if not run:
         raise _unmeasured(
             stage, "weak_suite", "no case of this stage has a truth that the output's dtype can hold"
         )
-    sizes = {tuple(c.dims.values()) for c in cases}
-    regimes = {c.regime for c in cases}
+    asked = [c for c in cases if c.id in answers]
+    sizes = {tuple(c.dims.items()) for c in asked}
+    regimes = {c.regime for c in asked}
+    climb.covered = {
+        "cases": climb.covered.get("cases", 0) + run, "dims": [dict(s) for s in sorted(sizes)[:16]],
+        "regimes": sorted(regimes), "mode": mode, "without_truth": len(cases) - len(asked),
+    }  # fmt: skip
     return f"{run} case(s), {len(sizes)} set(s) of sizes, {len(regimes)} regime(s)" + (
         " in check mode" if mode == "check" else ""
     )
@@ -440,7 +505,7 @@ def _run_cases(
 def _run_group(
     climb: _Climb, stage: StageName, group: Sequence[Case], answers: dict[str, Answer], executor: Executor, mode: Mode, *,
     poison: int, left: float,
-) -> None:  # fmt: skip
+) -> tuple[CallOutput, ...]:  # fmt: skip
     first = group[0]
     program = _expand(climb, first.dims, first.scalars)
     if isinstance(program, PlanFault):
@@ -454,10 +519,19 @@ def _run_group(
             raise _unmeasured(stage, "resources", f"the time for judging is over: {done.message}", where)
         raise _fail(stage, done.fault, f"{done.message} [sizes {first.dims}]", {**done.evidence, **where})
     if isinstance(done, JobNotRun):
-        if mode == "check" and done.reason == "unsupported" and executor is not climb.executor:
-            return
+        if stage == "tiny" and executor is not climb.executor:
+            raise _Skipped(f"{done.reason} on the CPU executor: {done.message}")
         raise _unmeasured(stage, done.reason, done.message, {**done.evidence, **where})
     _compare_calls(climb, stage, group, answers, calls, done)
+    return done.calls
+
+
+def _defined(arrays: Mapping[str, Array], answer: Answer) -> dict[str, Array]:
+    """Return what of each output the request defines: the rest may hold anything."""
+    return {
+        n: a.reshape(-1)[answer.defined[n].reshape(-1)] if n in answer.defined else a
+        for n, a in arrays.items()
+    }
 
 
 def _compare_calls(
@@ -485,10 +559,9 @@ def _compare_calls(
                 )
         found = compare_outputs(climb.ir, case.dims, call.arrays, _expected(answer), inputs=inputs)
         if isinstance(found, Mismatch):
-            later = number > 0 or stage == "repeat"
             hint = (
-                "; it was right before, so state from an earlier call or run leaks in"
-                if later and stage == "repeat"
+                f"; call {number + 1} of one process, the calls before it were right: state of an earlier call leaks in"
+                if number > 0 and stage == "repeat"
                 else ""
             )
             raise _fail(

@@ -13,7 +13,10 @@ RNG = np.random.default_rng(7)
 
 
 def ir_of(
-    dtype: str = "float32", shape: tuple[Any, ...] = ("n",), compare: dict[str, Any] | None = None, **dims: int
+    dtype: str = "float32",
+    shape: tuple[Any, ...] = ("n",),
+    compare: dict[str, Any] | None = None,
+    **dims: int,
 ) -> KernelIR:
     tensors: list[dict[str, Any]] = [
         {"name": "x", "role": "in", "dtype": "float32", "shape": list(dims or {"n": 0})},
