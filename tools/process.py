@@ -21,7 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class ProgramMissing(Exception):  # noqa: N818 - names a condition
-    """The program is not installed; the caller knows the remedy."""
+    """The program is not installed or does not start here; the caller knows the remedy."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def run(
         pass_fds: Descriptors the child inherits.
 
     Raises:
-        ProgramMissing: If the program does not exist; the caller knows the remedy.
+        ProgramMissing: If the program does not exist or does not start; the caller knows the remedy.
     """
     began = time.monotonic()
     try:
@@ -126,7 +126,7 @@ def run(
             pass_fds=tuple(pass_fds),
             preexec_fn=die_with_parent,
         )
-    except (FileNotFoundError, PermissionError) as exc:
+    except OSError as exc:  # absent, not executable, of another machine
         msg = f"cannot start {str(argv[0])!r}: {exc.strerror}"
         raise ProgramMissing(msg) from exc
     out, err = _Kept(max_output), _Kept(max_output)

@@ -142,7 +142,7 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class IncludeResolution:
-    """The source with harmless includes blanked, line for line, and the device headers it needs."""
+    """The source with harmless includes blanked, line for line and as read here, and the device headers it needs."""
 
     source: str
     headers: tuple[str, ...]
@@ -153,7 +153,7 @@ def blank_comments(source: str) -> str:
     """Return the text with comments as spaces; strings, raw strings, characters and lines keep their place."""
     out: list[str] = []
     pattern = re.compile(
-        r"//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)|R\"([^()\\\s]{0,16})\(.*?\)\1\"|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?",
+        r"(?<![\w.])\.?\d(?:[eEpP][+-]|'?[\w.])*|//(?:\\\r?\n|[^\n])*|/\*.*?(?:\*/|\Z)|R\"([^()\\\s]{0,16})\(.*?\)\1\"|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?",
         re.DOTALL,
     )
     position = 0
@@ -167,26 +167,49 @@ def blank_comments(source: str) -> str:
     return "".join(out)
 
 
-def directives(source: str) -> Iterator[tuple[int, str, str]]:
-    """Yield line, name and rest of each preprocessor directive, comments removed and lines spliced."""
-    lines = blank_comments(source).split("\n")
+def as_read(source: str) -> str:
+    """Return the text that both the scan and the compilers see: lines spliced, comments and odd blanks as spaces.
+
+    One reading for all: no second opinion on where a comment, a splice or a trigraph ends can hide a directive.
+    Line numbers stay; idempotent up to what a compiler would read alike.
+    """
+    text = re.sub(r"\r\n", "\n", source).replace("\ufeff", " ")
+    text = re.sub(
+        r"[\x00-\x08\x0b-\x1f]", " ", text
+    )  # form feeds and lone returns are blanks to some compilers
+    text = re.sub(r"\?\?(?=[=/'()!<>-])", "? ?", text)  # C++17 has no trigraphs; no compiler may see one
+    lines = text.split("\n")
     index = 0
     while index < len(lines):
-        first, text = index, lines[index].rstrip("\r")
-        while text.rstrip().endswith(("\\", "??/")) and index + 1 < len(lines):
+        first = index
+        while lines[first].rstrip().endswith("\\"):
+            joined = lines[first].rstrip()[:-1]
             index += 1
-            cut = text.rstrip()
-            text = (cut[:-1] if cut.endswith("\\") else cut[:-3]) + lines[index].rstrip("\r")
-        found = _DIRECTIVE.match(text)
-        if found:
-            yield first + 1, found.group(1), found.group(2).strip()
+            if index == len(lines):
+                lines[first] = joined.rstrip("\\ \t")
+                break
+            lines[first], lines[index] = joined + lines[index], ""
         index += 1
+    return blank_comments("\n".join(lines))
 
 
-def _directive_facts(source: str) -> tuple[list[Include], list[Remark]]:
+def directives(source: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, name and rest of each preprocessor directive, comments removed and lines spliced."""
+    yield from _directives(as_read(source))
+
+
+def _directives(text: str) -> Iterator[tuple[int, str, str]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        found = _DIRECTIVE.match(line)
+        if found:
+            yield number, found.group(1), found.group(2).strip()
+
+
+def _directive_facts(text: str) -> tuple[list[Include], list[Remark]]:
+    """Return includes and refusals of a text that `as_read` gave."""
     includes: list[Include] = []
     refused: list[Remark] = []
-    for line, name, rest in directives(source):
+    for line, name, rest in _directives(text):
         if name == "include":
             header = re.match(r'<([^>\n]+)>|"([^"\n]+)"', rest)
             target = (header.group(1) or header.group(2)).strip() if header else None
@@ -206,8 +229,8 @@ def _directive_facts(source: str) -> tuple[list[Include], list[Remark]]:
                     )
         elif name == "pragma" and not re.match(r"(unroll|nounroll|once|diag_suppress|nv_\w+)\b", rest):
             refused.append(Remark(line, f"#pragma {rest[:40]} is not allowed"))
-    for match in re.finditer(r"\b(__has_include(?:_next)?|__has_embed|_Pragma)\b", blank_comments(source)):
-        line = source.count("\n", 0, match.start()) + 1
+    for match in re.finditer(r"\b(__has_include(?:_next)?|__has_embed|_Pragma)\b", text):
+        line = text.count("\n", 0, match.start()) + 1
         refused.append(Remark(line, f"{match.group(1)} is not allowed"))
     return includes, refused
 
@@ -222,20 +245,15 @@ def is_allowed(header: str) -> bool:
 
 def resolve_includes(source: str) -> IncludeResolution:
     """Return the source that a compiler may see: no named file outside the allowed set is ever opened."""
-    includes, refused = _directive_facts(source)
-    lines = source.split("\n")
+    text = as_read(source)
+    includes, refused = _directive_facts(text)
+    lines = text.split("\n")
     headers: list[str] = []
     for include in includes:
         if include.name is None or not is_allowed(include.name):
             continue
         if include.name in HARMLESS:
-            index = include.line - 1
-            while True:
-                spliced = lines[index].rstrip().endswith("\\")
-                lines[index] = ""
-                if not spliced:
-                    break
-                index += 1
+            lines[include.line - 1] = ""
         elif include.name not in headers:
             headers.append(include.name)
     return IncludeResolution("\n".join(lines), tuple(headers), tuple(sorted(refused, key=lambda r: r.line)))
@@ -255,7 +273,8 @@ def inspect(source: str) -> SourceFacts:
     if len(source) > MAX_SOURCE or "\0" in source:
         what = "binary data" if "\0" in source else f"longer than {MAX_SOURCE} characters"
         return SourceFacts(syntax_errors=(Remark(1, f"the source is {what}"),))
-    includes, refused = _directive_facts(source)
+    text = as_read(source)
+    includes, refused = _directive_facts(text)
     data = source.encode("utf-8", "replace")
     tree = _parser().parse(data)
     found = _Walker(data)
@@ -267,7 +286,7 @@ def inspect(source: str) -> SourceFacts:
         asm=tuple(found.asm),
         globals=tuple(found.globals),
         syntax_errors=tuple(found.errors[:20]),
-        identifiers=frozenset(_WORD.findall(blank_comments(source))),
+        identifiers=frozenset(_WORD.findall(text)),
     )
 
 
