@@ -130,12 +130,15 @@ class Compiler:
     def _ask(self, job: dict[str, Any], deadline_s: float) -> tuple[dict[str, Any], bytes] | None:
         """Return a worker's answer, `None` at the deadline; a worker that dies is tried once more.
 
+        The second worker is always a new one: a worker ends with the thread that started it, which may not be ours.
+        A crash of the compiler itself is the source's doing; being killed from outside never is.
+
         Raises:
             CompilerUnavailable: If workers do not start here.
         """
         with self._slots:
             for attempt in (1, 2):
-                worker = self._worker()
+                worker = self._worker(fresh=attempt == 2)
                 try:
                     write_frame(worker.jobs, job)
                     answer = _receive(worker, deadline_s)
@@ -143,7 +146,7 @@ class Compiler:
                     code = worker.process.poll()
                     worker.end()
                     if attempt == 2:
-                        if code is not None and code < 0:
+                        if code is not None and code < 0 and -code != signal.SIGKILL:
                             return {
                                 "status": "failed",
                                 "kind": "crash",
@@ -166,9 +169,9 @@ class Compiler:
                 return answer
         return None
 
-    def _worker(self) -> _Worker:
+    def _worker(self, *, fresh: bool) -> _Worker:
         with self._lock:
-            while self._idle:
+            while self._idle and not fresh:
                 worker = self._idle.pop()
                 if worker.process.poll() is None:
                     return worker
@@ -197,9 +200,11 @@ class Compiler:
         except (OSError, ValueError):
             return None
         code = path.with_suffix(".bin")
-        if not code.is_file() or code.stat().st_size != len(body):
-            with contextlib.suppress(OSError):
+        try:
+            if not code.is_file() or code.read_bytes() != body:
                 _write(code, body)
+        except OSError:
+            return None
         return facts, code
 
     def _publish(self, key: str, facts: dict[str, Any], cubin: bytes) -> Path:
