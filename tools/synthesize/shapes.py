@@ -95,6 +95,7 @@ def shapes(
     """
     if not ir.dims:
         return [{}]
+    tunables = tuple(tunables)
     lists = {d.name: candidates(d, tunables, most=largest) for d in ir.dims}
     rng = np.random.default_rng(np.random.SeedSequence([seed, 77]))
     wanted: list[Sizes] = [{n: lists[n][0] for n in lists}]
@@ -105,6 +106,7 @@ def shapes(
     wanted.append(odd)
     if len(names) > 1:
         wanted.append({n: _nearest(lists[n], primes[(i + 3) % 7]) for i, n in enumerate(names)})
+    crossing = _crossing(lists, tunables)
     for name in names:  # one dim sweeps, the others stay small and apart
         for size in lists[name]:
             if size > 1 or size == 0:
@@ -121,7 +123,8 @@ def shapes(
     order = rng.permutation(len(rest))
     zero = [w for w in rest if 0 in w.values() and admitted(ir, w)][:2]
     spent = 0
-    for sizes in [*head, *zero, *(rest[i] for i in order), ir.target_dims]:
+    count += len(crossing)
+    for sizes in [*head, *zero, *crossing, *(rest[i] for i in order), ir.target_dims]:
         cost = work(ir, sizes)
         if sizes in chosen or not admitted(ir, sizes) or spent + cost > budget:
             continue
@@ -137,6 +140,18 @@ def shapes(
 
 def _nearest(sizes: list[int], wanted: int) -> int:
     return min(sizes, key=lambda size: (size == 0, abs(size - wanted)))
+
+
+def _crossing(lists: Mapping[str, list[int]], tunables: Iterable[int]) -> list[Sizes]:
+    """Return sizes with one dim just beyond the largest tunable that it can pass, so that a second block exists."""
+    found = []
+    few = {n: next((s for s in sizes if s >= 3), sizes[-1]) for n, sizes in lists.items()}
+    for name, sizes in lists.items():
+        beyond = [next((s for s in sizes if s > t), 0) for t in sorted(tunables, reverse=True)]
+        size = next((s for s in beyond if s), 0)
+        if size:
+            found.append({**few, name: size})
+    return found
 
 
 def _search(ir: KernelIR, lists: Mapping[str, list[int]], *, tries: int = 20_000) -> list[Sizes]:

@@ -1,5 +1,7 @@
 """The ladder: cheapest and most telling first, three-valued, stopped by the first failure."""
 
+import contextlib
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cuda_harness.state.errors import ConfigError, StateError
+from cuda_harness.state.expr import ExprError
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.kernel import Kernel
+from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.results import (
     REQUIRED,
     STAGES,
@@ -44,7 +47,7 @@ from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.toolchain.source import SourceFacts, inspect
 from cuda_harness.tools.verify.bundle import load_bundle
 from cuda_harness.tools.verify.compare import Expected, Mismatch, compare_outputs
-from cuda_harness.tools.verify.policy import review
+from cuda_harness.tools.verify.policy import float_atomics, launches, review
 
 OnStage = Callable[[StageResult], None]
 CPU_TARGET_S = 20.0
@@ -86,7 +89,23 @@ class _Climb:
 
     @property
     def tunables(self) -> list[int]:
-        return [v for values in self.kernel.plan.tunables.values() for v in values]
+        """Numbers at which this kernel's behaviour may change: its tunables, blocks and the integers of its grids."""
+        return critical_sizes(self.kernel.plan)
+
+
+def critical_sizes(plan: LaunchPlan) -> list[int]:
+    """Return tunables, block sizes and integers in grid expressions: sizes around them are worth trying."""
+    found = {v for values in plan.tunables.values() for v in values}
+    defaults = plan.default_tunables()
+    for launch in launches(plan.steps):
+        threads = 1
+        for axis in launch.block:
+            with contextlib.suppress(ExprError):
+                threads *= axis.evaluate(defaults)
+        found.add(threads)
+        for expr in launch.grid:
+            found |= {int(n) for n in re.findall(r"\b\d{1,4}\b", expr.text)}
+    return sorted(n for n in found if n > 1)
 
 
 def comparer(ir: KernelIR, dims: Any, got: Any, answer: Answer, inputs: Any) -> str | None:  # noqa: ANN401 - Compare's shape
@@ -227,6 +246,11 @@ def _policy(climb: _Climb) -> str:
         first = refused[0]
         where = f"line {first.line}: " if first.line else ""
         raise _fail("policy", "policy", where + first.message, {"line": first.line} if first.line else {})
+    added = float_atomics(climb.kernel.source, climb.facts)
+    if added and climb.ir.numerics.deterministic:
+        text = f"line {added[0].line}: {added[0].text}; the IR asks for the same bits in every run: reduce in a fixed order"
+        raise _fail("policy", "nondeterministic", text, {"line": added[0].line})
+    climb.warnings += [f"line {a.line}: {a.text}" for a in added[:3]]
     climb.warnings += [(f"line {f.line}: " if f.line else "") + f.message for f in found]
     return "no refusals" + (f", {len(found)} hint(s)" if found else "")
 
@@ -613,7 +637,7 @@ def verify_bundle(
             failure = Failure(stage="parse", class_="parse", message=str(bundle.plan)[:3_000])
             return _only(failure, "failed", executor, target, seed, bundle.hashes, on_stage)
         suite = Suite(bundle.ir, bundle.reference, runner=runner, seed=seed, specs=bundle.specs)
-        tunables = [v for values in kernel.plan.tunables.values() for v in values]
+        tunables = critical_sizes(kernel.plan)
         doubt = doubt_suite(suite, tunables)
         if doubt is not None:
             early = _static_failure(kernel, bundle.ir, suite, executor, compiler, target, seed)

@@ -1,10 +1,19 @@
 """What device code may not contain, read from the parsed source; hints for the run-time checks, which decide."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from cuda_harness.state.kernel import Launch, LaunchPlan, PlanStep, Repeat, While
-from cuda_harness.tools.toolchain.source import SourceFacts
+from cuda_harness.state.names import FLOATS
+from cuda_harness.tools.toolchain.source import Remark, SourceFacts
 
+_ADDING = frozenset({"atomicAdd", "atomicSub", "atomicAdd_block", "atomicAdd_system"})
+_DECLARING = frozenset({"declaration", "parameter_declaration", "optional_parameter_declaration"})
+_FLOAT_WORDS = frozenset(
+    {"float", "double", "half", "__half", "__nv_bfloat16", "half2", "__half2", "float2", "float4"}
+)
 _CLOCKS = frozenset({"clock", "clock64", "__globaltimer", "globaltimer"})
 
 
@@ -48,10 +57,68 @@ def review(facts: SourceFacts, plan: LaunchPlan) -> list[PolicyFinding]:
 
 def launched_kernels(steps: tuple[PlanStep, ...]) -> list[str]:
     """Return the kernels that a plan names, in order."""
-    names: list[str] = []
+    return [launch.launch for launch in launches(steps)]
+
+
+def launches(steps: tuple[PlanStep, ...]) -> Iterator[Launch]:
+    """Yield the launches of a plan, those inside loops once."""
     for step in steps:
         if isinstance(step, Launch):
-            names.append(step.launch)
+            yield step
         elif isinstance(step, (Repeat, While)):
-            names.extend(launched_kernels(step.steps))
-    return names
+            yield from launches(step.steps)
+
+
+def float_atomics(source: str, facts: SourceFacts) -> list[Remark]:
+    """Return where floats are summed by atomics: the result depends on the order of threads.
+
+    Types are those of kernel parameters and of arrays declared in the text; an address of unknown type is left out.
+    """
+    if not facts.identifiers & _ADDING:
+        return []
+    floats = {p.name for k in facts.kernels for p in k.parameters if p.dtype in FLOATS}
+    data = source.encode("utf-8", "replace")
+    nodes = list(_nodes(_parser().parse(data).root_node))
+
+    def text(node: Any) -> str:  # noqa: ANN401 - tree_sitter.Node
+        return data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    for node in nodes:
+        kind = node.child_by_field_name("type") if node.type in _DECLARING else None
+        if kind is not None and text(kind) in _FLOAT_WORDS:
+            floats |= {text(n) for n in _nodes(node) if n.type == "identifier"}
+    found = []
+    for node in nodes:
+        called = node.child_by_field_name("function") if node.type == "call_expression" else None
+        if called is None or text(called) not in _ADDING:
+            continue
+        arguments = node.child_by_field_name("arguments")
+        address = arguments.named_children[0] if arguments is not None and arguments.named_children else None
+        name = (
+            next((text(n) for n in _nodes(address) if n.type == "identifier"), "")
+            if address is not None
+            else ""
+        )
+        if name in floats:
+            line = node.start_point[0] + 1
+            found.append(
+                Remark(line, f"{text(called)} on the floats of {name!r} sums in the order of threads")
+            )
+    return found
+
+
+@cache
+def _parser() -> Any:  # noqa: ANN401 - tree_sitter has no public protocol
+    import tree_sitter
+    import tree_sitter_cuda
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+def _nodes(root: Any) -> Iterator[Any]:  # noqa: ANN401 - tree_sitter.Node
+    """Yield `root` and what is below it, in the order of the text."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.children))
