@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import FLOATS
 from cuda_harness.state.results import StageName
@@ -98,6 +99,7 @@ class Suite:
         self._answers: dict[str, Answer] = {}
         self.skipped: dict[str, str] = {}
         """Case id -> why it is not asked."""
+        self._further: tuple[Case, ...] = self._read_further()
 
     # ---- cases ----
     def cases(
@@ -121,7 +123,7 @@ class Suite:
                 :1
             ]
             sizes = [usable[len(usable) // 2], usable[-1]] if len(usable) > 1 else usable
-            return tuple(self._case(stage, s, r) for r in self._regimes() for s in sizes)
+            return (*(self._case(stage, s, r) for r in self._regimes() for s in sizes), *self._further)
         if stage == "target":
             return (self._case(stage, target or self.ir.target_dims, "normal"),)
         found = shapes(self.ir, tunables, count=6, budget=4 * VALUES_WORK, seed=self.seed + 3, largest=500)
@@ -135,6 +137,32 @@ class Suite:
     def scaled_target(self, budget: int) -> Sizes:
         """Return target sizes whose work fits `budget`."""
         return scaled_target(self.ir, budget)
+
+    def further_cases(self, number: int) -> list[Case]:
+        """Return cases of other data and sizes for a suite that is too weak; `number` counts the attempts from 1."""
+        found = shapes(
+            self.ir, (), count=6, budget=12 * VALUES_WORK, seed=self.seed + 100 * number, largest=600 * number
+        )
+        usable = [s for s in found if 0 not in s.values()][-3:] or found[:1]
+        return [self._case("values", s, r, salt=10 * number) for r in self._regimes() for s in usable]
+
+    def take_up(self, cases: Sequence[Case]) -> None:
+        """Make further cases part of stage `values`, here and in every later suite of the same folder."""
+        self._further = (*self._further, *cases)
+        if self._folder is not None:
+            text = json.dumps([c.model_dump(mode="json") for c in self._further])
+            self._folder.mkdir(parents=True, exist_ok=True)
+            (self._folder / "further.json").write_text(text)
+
+    def _read_further(self) -> tuple[Case, ...]:
+        path = self._folder / "further.json" if self._folder is not None else None
+        if path is None or not path.is_file():
+            return ()
+        try:
+            return tuple(Case.model_validate(c) for c in json.loads(path.read_text()))
+        except (OSError, ValueError) as exc:
+            msg = f"{str(path)!r} is damaged: {exc}"
+            raise ConfigError(msg, remedy="delete it: the suite is then proved anew") from exc
 
     def _regimes(self) -> tuple[str, ...]:
         return regimes_of(self.ir, self.specs)
