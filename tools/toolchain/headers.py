@@ -18,10 +18,13 @@ ABI = "1"
 """Raised when the meaning of a cached object changes."""
 
 
-@functools.cache
-def prelude() -> str:
-    """Return the text before every kernel, ending with the line directive that restores its numbering."""
-    return PRELUDE.read_text(encoding="utf-8") + '\n#line 1 "kernel.cu"\n'
+@functools.lru_cache(maxsize=64)
+def prelude(defines: str = "") -> str:
+    """Return the text before every kernel, ending with the line directive that restores its numbering.
+
+    `defines` come last: a tunable may have the name of something in the prelude.
+    """
+    return PRELUDE.read_text(encoding="utf-8") + f'\n{defines}#line 1 "kernel.cu"\n'
 
 
 @functools.cache

@@ -100,7 +100,7 @@ class Compiler:
         defines = "".join(
             f"#define {name} {_literal(value)}\n" for name, value in sorted((macros or {}).items())
         )
-        text = defines + prelude() + resolved.source
+        text = prelude(defines) + resolved.source
         job = {
             "source": text, "arch": arch, "fast_math": fast_math, "max_registers": max_registers,
             "include": list(include_folders()),
@@ -124,7 +124,10 @@ class Compiler:
             "log": answer["log"][:_LOG_CHARS],
             "kernels": [k.model_dump() for k in parse_ptxas(answer["log"])],
         }
-        path = self._publish(key, facts, cubin)
+        try:
+            path = self._publish(key, facts, cubin)
+        except CompilerUnavailable as exc:
+            return CompileEnvironment(message=exc.message, remedy=exc.remedy)
         return _ok(facts, path, arch, seconds=seconds, cached=False)
 
     def _ask(self, job: dict[str, Any], deadline_s: float) -> tuple[dict[str, Any], bytes] | None:

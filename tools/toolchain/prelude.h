@@ -165,6 +165,8 @@ using ::tanh; using ::floor; using ::ceil; using ::round; using ::fmin; using ::
 using ::log2; using ::log10; using ::isnan; using ::isinf; using ::isfinite; using ::erf; using ::sinh; using ::cosh;
 using ::atan; using ::atan2; using ::asin; using ::acos; using ::cbrt; using ::hypot; using ::trunc; using ::fmod;
 using ::log1p; using ::expm1;
+using ::int8_t; using ::int16_t; using ::int32_t; using ::int64_t; using ::uint8_t; using ::uint16_t; using ::uint32_t;
+using ::uint64_t; using ::intptr_t; using ::uintptr_t; using ::size_t; using ::ptrdiff_t;
 }  // namespace std
 #endif
 #endif
