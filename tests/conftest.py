@@ -25,7 +25,39 @@ def gpu_missing() -> str | None:
     return "no usable CUDA device: " + (done.stderr.strip().splitlines() or ["unknown"])[-1][:120]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+EVERY = 12
+"""A plain run takes every twelfth item of a corpus test; `--corpus` takes all."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--corpus", action="store_true", help="judge the whole corpora, not a sample")
+
+
+@pytest.fixture
+def whole_corpus(request: pytest.FixtureRequest) -> bool:
+    """Whether this run was asked for the long way."""
+    return bool(request.config.getoption("--corpus"))
+
+
+def sample_corpora(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what a plain run leaves out of the corpora, and count it as deselected."""
+    seen: dict[str, int] = {}
+    left_out = []
+    for item in items:
+        if item.get_closest_marker("corpus"):
+            name = item.nodeid.split("[")[0]
+            seen[name] = seen.get(name, -1) + 1
+            if seen[name] % EVERY:
+                left_out.append(item)
+    if left_out:
+        dropped = set(map(id, left_out))
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [i for i in items if id(i) not in dropped]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--corpus"):
+        sample_corpora(config, items)
     for item in items:
         if item.get_closest_marker("gpu") and (why := gpu_missing()):
             item.add_marker(pytest.mark.skip(reason=why))

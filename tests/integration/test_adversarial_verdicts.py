@@ -11,7 +11,7 @@ from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.verify.ladder import verify_bundle
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.corpus
 SEED = 40_507
 ON_CPU = [f for f in wrong() if not case(f)["gpu_only"]]
 

@@ -17,16 +17,27 @@ KILLS = 20
 
 
 def command(*words: str, out: Path) -> list[str]:
-    return [sys.executable, "-m", "cuda_harness", *words, "--json", *(["--out", str(out)] if words[0] == "generate" else [])]
+    return [
+        sys.executable,
+        "-m",
+        "cuda_harness",
+        *words,
+        "--json",
+        *(["--out", str(out)] if words[0] == "generate" else []),
+    ]
 
 
 def environment() -> dict[str, str]:
-    return {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "LANGSMITH_", "CUDA_HARNESS_"))}
+    return {
+        k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "LANGSMITH_", "CUDA_HARNESS_"))
+    }
 
 
 def start(out: Path) -> subprocess.Popen[bytes]:
     words = ("generate", REQUEST, "--model", "offline", "--executor", "cpu", "--seed", "11")
-    return subprocess.Popen(command(*words, out=out), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment())
+    return subprocess.Popen(
+        command(*words, out=out), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
+    )
 
 
 def essence(document: dict[str, Any]) -> dict[str, Any]:
@@ -42,11 +53,16 @@ def essence(document: dict[str, Any]) -> dict[str, Any]:
 
 def replies(run: Path) -> dict[str, tuple[int, int]]:
     """Identity of each reply file: an equal inode and time means it was not written again."""
-    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in (run / "replies").glob("*") if p.suffix == ".json"}
+    return {
+        p.name: (p.stat().st_ino, p.stat().st_mtime_ns)
+        for p in (run / "replies").glob("*")
+        if p.suffix == ".json"
+    }
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_random_moments_ends_the_same(tmp_path: Path) -> None:
+def test_a_run_killed_at_random_moments_ends_the_same(tmp_path: Path, whole_corpus: bool) -> None:
+    kills = KILLS if whole_corpus else 4
     began = time.monotonic()
     whole, _ = start(tmp_path / "whole").communicate(timeout=300)
     seconds = time.monotonic() - began
@@ -54,7 +70,7 @@ def test_a_run_killed_at_random_moments_ends_the_same(tmp_path: Path) -> None:
     assert expected["status"] == "verified"
     moments = random.Random(20)
     resumed = 0
-    for index in range(KILLS):
+    for index in range(kills):
         out = tmp_path / f"cut{index}"
         child = start(out)
         time.sleep(0.3 + moments.random() * (seconds - 0.3) * 0.95)
@@ -65,13 +81,19 @@ def test_a_run_killed_at_random_moments_ends_the_same(tmp_path: Path) -> None:
             continue  # killed before there was anything to lose
         before = replies(runs[0])
         done = subprocess.run(
-            command("resume", str(runs[0]), out=out), capture_output=True, timeout=300, check=False, env=environment()
+            command("resume", str(runs[0]), out=out),
+            capture_output=True,
+            timeout=300,
+            check=False,
+            env=environment(),
         )
         assert done.returncode == 0, done.stderr.decode()
         assert essence(json.loads(done.stdout)) == expected
         after = replies(runs[0])
         assert {k: after.get(k) for k in before} == before, "a finished model call was made again"
         resumed += 1
-    assert resumed >= KILLS // 2
-    left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout.split()
+    assert resumed >= kills // 2
+    left = subprocess.run(
+        ["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False
+    ).stdout.split()
     assert not left, f"orphan processes: {left}"

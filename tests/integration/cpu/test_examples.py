@@ -25,7 +25,7 @@ BUNDLES = sorted(p.parent for p in LIBRARY.glob("*/ir.json"))
 TOLERANCE = {"float16": 2e-2, "bfloat16": 5e-2, "float8_e4m3": 0.15, "float8_e5m2": 0.3}
 """Relative and absolute; float32 allows for tf32 products."""
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.corpus
 
 
 def _reference(folder: Path) -> ModuleType:
