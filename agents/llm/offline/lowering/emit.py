@@ -19,9 +19,17 @@ from cuda_harness.agents.llm.offline.language.parse import FormulaError
 from cuda_harness.state.names import C_TYPES, FLOATS
 
 C_REAL = {"float32": "float", "float64": "double", "int64": "int64_t"}
-_RESERVED = frozenset(
-    ["alignas", "alignof", "and", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "class", "compl", "const", "constexpr", "continue", "decltype", "default", "delete", "do", "double", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "nullptr", "operator", "or", "private", "protected", "public", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize", "size_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "dim3", "half", "INFINITY", "NAN", "min", "max", "abs", "exp", "log", "sqrt", "sin", "cos", "tan", "pow", "erf", "floor", "ceil", "trunc", "round", "index", "acc", "acc_at", "base", "best", "flat", "lane", "part", "part_at", "parts", "rank", "row", "rows_total", "start", "step", "stop", "stride", "tile", "total", "value", "y0", "y1", "gamma", "lgamma", "tgamma", "j0", "j1", "jn", "yn", "div", "main", "time", "signal", "isnan", "isinf", "remainder"]
-)
+_CPP = """alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype
+default delete do double else enum explicit export extern false float for friend goto if inline int long mutable namespace
+new noexcept not nullptr operator or private protected public register return short signed sizeof static struct switch
+template this throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor threadIdx
+blockIdx blockDim gridDim warpSize size_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t dim3 half min max
+abs exp log sqrt sin cos tan pow erf floor ceil trunc round index y0 y1 gamma lgamma tgamma j0 j1 jn yn div main time signal
+isnan isinf remainder"""
+_LOCALS = """acc acc_at all at at_b at_m at_n base batch best carry d earlier first first_across first_along first_k first_m
+first_n flat kk lane left lost mm nn offset other part part_at parts place places rank right row side_m side_n start step stride
+sum term term_at tile total tx ty value value_b values w warp warps"""
+_RESERVED = frozenset(f"{_CPP} {_LOCALS}".split())
 """Words that a parameter may not have for a name: C++, the prelude, the math library, locals of the skills."""
 
 CHUNK = 64

@@ -63,7 +63,7 @@ def lower_matmul(building: Building, primitive: Primitive, found: Contraction) -
     tiles_m, tiles_n = text.size(f"cdiv({m}, TILE)"), text.size(f"cdiv({n}, TILE)")
     load_left = _load(text, emitter, found.left, "left", found.rows, found.inner, sizes["m"], sizes["k"], real)
     load_right = _load(text, emitter, found.right, "right", found.cols, found.inner, sizes["n"], sizes["k"], real)
-    emitter.replaced[node] = "acc[a][b]"
+    emitter.replaced[node] = "acc[mm][nn]"
     rows = unflatten(text, found.rows, extents, "at_m", index)
     cols = unflatten(text, found.cols, extents, "at_n", index)
     store = emitter.store(emitter.value(primitive.bound.statement.value))
@@ -80,23 +80,26 @@ def lower_matmul(building: Building, primitive: Primitive, found: Contraction) -
 {indent([*load_left, *load_right], 2)}
     __syncthreads();
 #pragma unroll
-    for (int s = 0; s < 16; ++s) {{
-      {real} l[4], r[4];
+    for (int kk = 0; kk < 16; ++kk) {{
+      {real} side_m[4], side_n[4];
 #pragma unroll
-      for (int a = 0; a < 4; ++a) {{ l[a] = left[s][ty + a * SIDE]; r[a] = right[s][tx + a * SIDE]; }}
+      for (int mm = 0; mm < 4; ++mm) {{
+        side_m[mm] = left[kk][ty + mm * SIDE];
+        side_n[mm] = right[kk][tx + mm * SIDE];
+      }}
 #pragma unroll
-      for (int a = 0; a < 4; ++a) {{
+      for (int mm = 0; mm < 4; ++mm) {{
 #pragma unroll
-        for (int b = 0; b < 4; ++b) acc[a][b] += l[a] * r[b];
+        for (int nn = 0; nn < 4; ++nn) acc[mm][nn] += side_m[mm] * side_n[nn];
       }}
     }}
     __syncthreads();
   }}
 #pragma unroll
-  for (int a = 0; a < 4; ++a) {{
+  for (int mm = 0; mm < 4; ++mm) {{
 #pragma unroll
-    for (int b = 0; b < 4; ++b) {{
-      const int64_t at_m = first_m + ty + a * SIDE, at_n = first_n + tx + b * SIDE;
+    for (int nn = 0; nn < 4; ++nn) {{
+      const int64_t at_m = first_m + ty + mm * SIDE, at_n = first_n + tx + nn * SIDE;
       if (at_m < {sizes["m"]} && at_n < {sizes["n"]}) {{
 {indent([*rows, *cols, store], 4)}
       }}
@@ -118,9 +121,9 @@ def _load(
     last = source.indices[-1]
     inner_fastest = isinstance(last, Name) and last.name in inner
     side, step = text.reserve(f"{tile}_at"), text.reserve(f"{tile}_k")
-    split = (f"e / 16, {step} = e % 16", ) if inner_fastest else (f"e % TILE, {step} = e / TILE", )
-    lines = ["for (int e = threadIdx.x; e < 16 * TILE; e += THREADS) {",
-             f"  const int {side} = {split[0]};",
+    split = f"place / 16, {step} = place % 16" if inner_fastest else f"place % TILE, {step} = place / TILE"
+    lines = ["for (int place = threadIdx.x; place < 16 * TILE; place += THREADS) {",
+             f"  const int {side} = {split};",
              f"  {real} value = 0;",
              f"  if (first_{'m' if tile == 'left' else 'n'} + {side} < {size} && first_k + {step} < {depth}) {{"]  # fmt: skip
     names = emitter.index

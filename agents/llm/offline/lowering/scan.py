@@ -48,6 +48,7 @@ def lower_scan(building: Building, primitive: Primitive) -> None:
         exclusive = [f"{real} earlier = {before};", f"if (lane == 0) earlier = {reduction.first};"]
         stored = reduction.merge("carry", reduction.merge("offset", "earlier"))
     i = index[along]
+    store = emitter.store(f"({stored})")
     building.add(text, f"""{text.signature()} {{
   __shared__ {real} warps[32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -71,7 +72,7 @@ def lower_scan(building: Building, primitive: Primitive) -> None:
         all = {reduction.merge("all", "warps[w]")};
       }}
 {indent(exclusive, 3)}
-      if ({i} < {size}) {emitter.store(f"({stored})")}
+      if ({i} < {size}) {store}
       carry = {reduction.merge("carry", "all")};
     }}
   }}

@@ -30,8 +30,8 @@ _LOSSES: dict[str, tuple[str, Reducer]] = {
     "huber": ("where(|p - t| <= delta, 0.5*square(p - t), delta*(|p - t| - 0.5*delta))", "mean"),
     "smooth_l1": ("where(|p - t| < delta, 0.5*square(p - t)/delta, |p - t| - 0.5*delta)", "mean"),
     "bce": ("-(t*log(p) + (1 - t)*log(1 - p))", "mean"),
-    "bce_logits": ("max(p, 0) - p*t + log(1 + exp(-|p|))", "mean"),
-    "log_cosh": ("|p - t| + log(1 + exp(-2*|p - t|)) - 0.6931471805599453", "mean"),
+    "bce_logits": ("max(p, 0) - p*t + log1p(exp(-|p|))", "mean"),
+    "log_cosh": ("|p - t| + log1p(exp(-2*|p - t|)) - 0.6931471805599453", "mean"),
     "kl": ("p*log(p/t)", "sum"),
 }  # fmt: skip
 
@@ -245,6 +245,9 @@ class Builder:
         recipe = self.recipe
         if not isinstance(recipe.value, Access):
             name = "" if not isinstance(recipe.value, Name) else recipe.value.name
+            if not name and not _keeps_ties(recipe.value):
+                msg = f"{kind} is done of an array, of its absolute values or of its negatives, whose order no rounding can change"
+                raise Refusal(msg)
             if not name:
                 recipe.value = recipe.save("t", "compute")
         value = recipe.value
@@ -732,6 +735,19 @@ class Builder:
             return
         output = self.output if self.output not in recipe.names() else "out"
         recipe.finish(output, dtype=self.dtype, compare=self.compare, op=self.op)
+
+
+def _keeps_ties(value: Node) -> bool:
+    """Whether a value is exact in every floating-point type, so that an index of its extreme is the same in all."""
+    match value:
+        case Access():
+            return True
+        case Negate(operand):
+            return _keeps_ties(operand)
+        case Call("abs" | "relu", (operand,)):
+            return _keeps_ties(operand)
+        case _:
+            return False
 
 
 def _variables(recipe: Recipe, tensor: str) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """A request to an IR: by its formulas where it has any, by its words else; where it has both they must mean the same."""
 
+import re
 from typing import Any
 
 from cuda_harness.agents.llm.offline.language.binding import Problem
@@ -30,6 +31,7 @@ def plan(request: str) -> dict[str, Any]:
         Refusal: If it is beyond the templates, or contradicts itself.
         FormulaError: If a formula in it is not of the language.
     """
+    request = product_in_words(request)
     formulas = find_formulas(request)
     if not formulas.statements:
         return plan_words(request)
@@ -39,6 +41,34 @@ def plan(request: str) -> dict[str, Any]:
     if not reading.order:
         return by_formula
     return _agreed(reading, by_formula, formulas, request)
+
+
+_EQUATION = re.compile(
+    r"(?<![\w\])])(?P<out>[A-Za-z]\w?)\s*=\s*(?P<a>[A-Za-z])(?P<at>\s*\^\s*T|\.T|')?\s*(?P<op>@|\*|\u00b7|\s)\s*(?P<b>[A-Za-z])(?P<bt>\s*\^\s*T|\.T|')?(?=\s*$|[.,;:)]|\s+(?:with|for|where|of|in|and|on|using|over)\b|\s*\+\s*bias\b)"
+)
+
+
+def product_in_words(request: str) -> str:
+    """Return the request with `C = A @ B` said in words.
+
+    `A * B` and `A x` are read so only where the text speaks of matrices and not of elements.
+    """
+    spoken = re.search(r"(?i)matri|matmul|gemm|gemv|matvec", request) is not None
+    elementwise = re.search(r"(?i)element|hadamard|pointwise", request) is not None
+
+    def say(match: re.Match[str]) -> str:
+        if match["op"] != "@" and (not spoken or elementwise):
+            return match[0]
+        named = re.search(r"(?i)matrix[ -](?:matrix |vector )?(?:product|multipl)|matmul|gem[mv]\b|matvec", request) is not None
+        vector = match["b"].islower() and match["a"].isupper()
+        words = "" if named else (" matrix-vector product " if vector else " matrix multiplication ")
+        if match["at"]:
+            words += " with the first matrix transposed "
+        if match["bt"]:
+            words += " with the second matrix transposed "
+        return words
+
+    return _EQUATION.sub(say, request)
 
 
 def _names(formulas: Formulas) -> set[str]:

@@ -72,6 +72,9 @@ class Shaper:
         values = self._square(list(stated), counts, least_rank)
         if not values:
             values = self._by_counts(counts, least_rank)
+        batch = counts["batch"]
+        if batch is not None and len(values) == 2 and batch not in values and self.details.noun in {"matrix", "tensor"} and self.sizes.shapes:
+            values = [batch, *values]
         rank = len(values)
         if rank not in _NAMES:
             axes = tuple((f"i{k}", f"d{k}") for k in range(rank))

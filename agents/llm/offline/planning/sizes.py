@@ -174,6 +174,7 @@ def _counts(text: Marked, sizes: Sizes) -> None:
     patterns += [(unit, rf"\b(?:some |about |exactly )?{value}\s*{words}(?: each| in total| in all| total)?\b") for unit, words in _UNITS]
     patterns += [
         ("features", rf"\b{value} (?:dimensional|d)\b(?= (?:vectors?|embeddings?|features?))"),
+        ("length", rf"\b{value} (?:indices|lookups|look ups|ids|index values)\b"),
         ("length", rf"\b(?:of |with )?(?:the |a )?(?:common |same )?(?:length|size|lengths|sizes|dimension|order|width|n)(?: of| is|:|=| equal to)?\s+{value}(?: each)?\b"),
         ("length", rf"\b(?:vectors?|arrays?|matrix|matrices|tensors?|buffers?) (?:of|with)\s+{value}\b"),
         ("length", rf"\b{value}(?: long| wide)?(?= (?:float32 |float64 |float16 |bfloat16 |int32 |square )?(?:vectors?|arrays?|matrix|matrices|tensors?)\b)"),

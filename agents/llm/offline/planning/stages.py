@@ -26,9 +26,10 @@ class Stage:
 
 _ACTIVATION = r"(?: activation| activations| function| functions| nonlinearity| non linearity| layer)*"
 _NOUN = r"(?:vectors?|arrays?|matri(?:x|ces)|tensors?|buffers?|inputs?|operands?)"
+_SHAPES = r"\d[\d,]*(?: ?(?:x|by) ?\d[\d,]*)*[kKmM]?|\d+(?:\^|\*\*)\d+|\(\d+(?:, ?\d+)*,?\)"
 _LOOSE = (
-    rf"(?: (?:each|every|all|the|of|an?|its|it|them|elements?|entry|entries|values?|numbers?|whole|input|result|results|given|float32|float64"
-    rf"|float16|bfloat16|int32|large|long|flat|1d|2d|{_NOUN}|x|y|row|rows|\N{{LEFT WHITE SQUARE BRACKET}}shape\d+\N{{RIGHT WHITE SQUARE BRACKET}}))*?"
+    rf"(?P<mid>(?: (?:each|every|all|the|of|an?|its|it|them|elements?|entry|entries|values?|numbers?|whole|input|result|results|given|in|with|shape|size|length|float32|float64"
+    rf"|float16|bfloat16|int32|half|double|precision|single|large|long|flat|1d|2d|batch|rows?|columns?|{_NOUN}|x|y|{_SHAPES}))*?)"
 )
 _SCALAR = r"(?:(?:an? |the |some )?(?:scalar|constant|factor|number|scaling factor|scale factor|scale)(?: (?:factor|value|constant|number))?(?: (?:alpha|beta|a|s|c|k))?|alpha|beta)"
 _VALUE = rf"(?P<value>{REAL}(?! ?(?:x|by|elements|rows|d)\b)|{'|'.join(WORDS)})"
@@ -89,11 +90,11 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("loss", "bce_logits", r"binary cross entropy(?: loss)?(?: directly)? (?:with|from|on|over) logits(?: loss)?|bce ?with ?logits(?: loss)?|bce (?:with|from|on) logits"),
     ("loss", "bce", r"binary cross entropy(?: loss)?|bce(?: loss)?|log loss"),
     ("loss", "cross_entropy", r"(?:sparse |softmax )?(?:categorical )?cross entropy(?: loss)?(?: (?:with|from|over|on|of) (?:the )?logits)?"),
+    ("loss", "smooth_l1", r"smooth l1(?: loss)?"),
     ("loss", "mse", r"(?:mean|average) (?:of )?(?:the )?squared? (?:errors?|differences?|deviations?)(?: loss)?|mse(?: loss)?|(?:mean )?l2 loss"),
     ("loss", "mae", r"(?:mean|average) (?:of )?(?:the )?absolute (?:errors?|differences?|deviations?)(?: loss)?|mae(?: loss)?|(?:mean )?l1 loss"),
     ("loss", "sse", r"(?:sum|total) (?:of )?(?:the )?squared? (?:errors?|differences?)(?: loss)?|sse"),
     ("loss", "sae", r"(?:sum|total) (?:of )?(?:the )?absolute (?:errors?|differences?)(?: loss)?"),
-    ("loss", "smooth_l1", r"smooth l1(?: loss)?"),
     ("loss", "huber", r"huber(?: loss)?"),
     ("loss", "hinge", r"hinge(?: loss)?"),
     ("loss", "log_cosh", r"log cosh(?: loss)?"),
@@ -171,45 +172,52 @@ OPEN, CLOSE = "\N{LEFT WHITE SQUARE BRACKET}", "\N{RIGHT WHITE SQUARE BRACKET}"
 def find_early(text: Marked, stages: list[Stage]) -> None:
     """Take out the operations that carry numbers of their own: clamps, scalings, powers, fills."""
 
-    def put(stage: Stage) -> str:
+    def put(stage: Stage, match: re.Match[str]) -> str:
+        """Return the stage's marker, and the words in its middle: sizes and axes are read later."""
         stages.append(stage)
-        return f" {OPEN}op{len(stages) - 1}{CLOSE} "
+        middle = match["mid"] if "mid" in match.re.groupindex and match["mid"] else ""
+        return f" {OPEN}op{len(stages) - 1}{CLOSE} {middle} "
 
     def value(text_: str | None) -> float | None:
         return None if text_ is None else float(WORDS.get(text_, text_))
 
+    def sign(match: re.Match[str], verbs: dict[str, str]) -> str:
+        return next(op for begin, op in verbs.items() if match["verb"].startswith(begin))
+
     low, high = rf"(?P<low>{REAL})", rf"(?P<high>{REAL})"
+    between = r"(?: (?:to|between|within|into|in|on))(?: the| a)?(?: (?:range|interval))?(?: (?:of|from|between))?"
     text.replace(
-        re.compile(rf"\b(?:clamp|clip|limit|saturate|bound)(?:s|ed|ing|ped|ping|d)?{_LOOSE} (?:to|between|within|into|in|on)(?: the| a)?(?: (?:range|interval))?(?: (?:of|from|between))?\s*[\[(]?\s*{low}\s*(?:,|and|to|\.\.)\s*{high}\s*[\])]?"),
-        lambda m: put(Stage("unary", "clamp", m[0], (float(m["low"]), float(m["high"])))),
+        re.compile(rf"\b(?:clamp|clip|limit|saturate|bound)(?:s|ed|ing|ped|ping|d)?{_LOOSE}{between}\s*[\[(]?\s*{low}\s*(?:,|and|to|\.\.)\s*{high}\s*[\])]?"),
+        lambda m: put(Stage("unary", "clamp", m[0], (float(m["low"]), float(m["high"]))), m),
     )
     text.replace(
-        re.compile(rf"\b(?:fill|set|initiali[sz]e)(?:s|ing)?{_LOOSE} (?:to|with|by)(?: the)?(?: (?:value|constant))? (?:{_VALUE}|(?P<word>zeros?|ones?))\b"),
-        lambda m: put(Stage("fill", "fill", m[0], (value(m["value"]) if m["value"] else float("one" in m["word"]),))),
+        re.compile(rf"\b(?:fill|set|initiali[sz]e)(?:s|ing)?{_LOOSE} (?:to|with|by)(?: the)?(?: (?:value|constant))? (?:{_VALUE}|(?P<word>zeros?|ones?))(?![\w.]\d)\b"),
+        lambda m: put(Stage("fill", "fill", m[0], (value(m["value"]) if m["value"] else float("one" in m["word"]),)), m),
     )
-    text.replace(re.compile(rf"\bzero(?:es|s)? out{_LOOSE}(?= |$|\.)"), lambda m: put(Stage("fill", "fill", m[0], (0.0,))))
+    text.replace(re.compile(rf"\bzero(?:es|s)? out{_LOOSE}(?= ?$|\.|,)"), lambda m: put(Stage("fill", "fill", m[0], (0.0,)), m))
+    powers = {"s": 2.0, "2": 2.0, "t": 3.0, "3": 3.0, "f": 4.0, "4": 4.0}
     text.replace(
         re.compile(rf"\b(?:raise|raises|raised|raising){_LOOSE} to (?:the )?(?:power (?:of )?{_VALUE}|(?P<nth>second|third|fourth|2nd|3rd|4th) power)"),
-        lambda m: put(Stage("scalar", "^", m[0], (value(m["value"]) if m["value"] else {"s": 2.0, "2": 2.0, "t": 3.0, "3": 3.0}.get(m["nth"][0], 4.0),))),
+        lambda m: put(Stage("scalar", "^", m[0], (value(m["value"]) if m["value"] else powers[m["nth"][0]],)), m),
     )
     text.replace(
-        re.compile(rf"\b(?P<verb>multipl(?:y|ies|ied|ying)|scal(?:e|es|ed|ing)|divid(?:e|es|ed|ing)){_LOOSE} by (?:{_VALUE}|{_SCALAR})(?![\w.])"),
-        lambda m: put(Stage("scalar", "/" if m["verb"].startswith("div") else "*", m[0], (value(m["value"]),))),
+        re.compile(rf"\b(?P<verb>multipl(?:y|ies|ied|ying)|scal(?:e|es|ed|ing)|divid(?:e|es|ed|ing)){_LOOSE} by (?:{_VALUE}|{_SCALAR})(?![\w.])(?! ?(?:x|by) ?\d)"),
+        lambda m: put(Stage("scalar", sign(m, {"mul": "*", "scal": "*", "div": "/"}), m[0], (value(m["value"]),)), m),
     )
     text.replace(
         re.compile(rf"\b(?P<verb>add|adds|adding|increment|increments|subtract|subtracts|subtracting|decrement) (?:{_VALUE}|{_SCALAR})(?:(?: to| from){_LOOSE}(?= |$|\.|,)|(?= ?$| ?[.,;]| and | then ))"),
-        lambda m: put(Stage("scalar", "-" if m["verb"][0] in "sd" else "+", m[0], (value(m["value"]),))),
+        lambda m: put(Stage("scalar", sign(m, {"a": "+", "i": "+", "s": "-", "d": "-"}), m[0], (value(m["value"]),)), m),
     )
     text.replace(
         re.compile(rf"\b(?P<verb>increment|increments|decrement|decrements){_LOOSE} by {_VALUE}"),
-        lambda m: put(Stage("scalar", "-" if m["verb"].startswith("dec") else "+", m[0], (value(m["value"]),))),
+        lambda m: put(Stage("scalar", sign(m, {"i": "+", "d": "-"}), m[0], (value(m["value"]),)), m),
     )
     text.replace(
-        re.compile(rf"\b(?P<verb>times|plus|minus|divided by|multiplied by) {_VALUE}(?![\w.])"),
-        lambda m: put(Stage("scalar", {"t": "*", "p": "+", "d": "/"}.get(m["verb"][0], "-" if m["verb"] == "minus" else "*"), m[0], (value(m["value"]),))),
+        re.compile(rf"\b(?P<verb>times|plus|minus|divided by|multiplied by) {_VALUE}(?![\w.])(?! ?(?:x|by) ?\d)"),
+        lambda m: put(Stage("scalar", sign(m, {"t": "*", "p": "+", "d": "/", "mi": "-", "mu": "*"}), m[0], (value(m["value"]),)), m),
     )
-    text.replace(re.compile(r"\bdoubl(?:e|es|ing)(?= (?:each|every|all|the))"), lambda m: put(Stage("scalar", "*", m[0], (2.0,))))
-    text.replace(re.compile(r"\bhalv(?:e|es|ing)\b"), lambda m: put(Stage("scalar", "*", m[0], (0.5,))))
+    text.replace(re.compile(r"\bdoubl(?:e|es|ing)(?= (?:each|every|all|the))"), lambda m: put(Stage("scalar", "*", m[0], (2.0,)), m))
+    text.replace(re.compile(r"\bhalv(?:e|es|ing)\b"), lambda m: put(Stage("scalar", "*", m[0], (0.5,)), m))
 
 
 def find_stages(text: Marked, stages: list[Stage]) -> None:

@@ -20,6 +20,7 @@ from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.shapes import Shaper
 from cuda_harness.agents.llm.offline.planning.sizes import Sizes, read_sizes
 from cuda_harness.agents.llm.offline.planning.stages import CLOSE, Stage, find_early, find_stages, markers
+from cuda_harness.state.expr import RESERVED
 
 _FLAGS: tuple[tuple[str, str], ...] = (
     ("tanh_form", r"(?:using |with |by |in )?(?:the |its )?(?:tanh|hyperbolic tangent)(?: based)? (?:approximation|approximate|form|formula|variant)(?: of)?|approximate(?:d)? by tanh|tanh approximated|approximate (?=gelu)"),
@@ -35,6 +36,7 @@ _FLAGS: tuple[tuple[str, str], ...] = (
     ("all_pairs", r"all pairs(?: of)?|every pair(?: of)?|between (?:all|every|each) (?:pairs? of )?rows? of .{1,30} and (?:all|every|each) rows? of"),
     ("square", r"square(?= (?:matrix|matrices|float|\N{LEFT WHITE SQUARE BRACKET}shape))"),
     ("index_input", r"(?:(?:given|with|from|and|as|using|for) )?(?:an? |the )?(?:list|array|vector|tensor) of (?:\w+ )?(?:indices|labels|ids|class indices)|(?:with|and|given|using|from|for|against|to) (?:the |an? |true |integer |ground truth )*(?:class )?(?:indices|labels|ids|index array|index vector|class indices|label vector)|integer (?:class )?labels|class (?:indices|labels)|(?:token|row) (?:ids|indices)|integer targets"),
+    ("table", r"(?:from|of|in|into|with)? ?(?:an? |the )?(?:embedding |look ?up |weight )?tables?(?: of| with)?|(?:with|of|for|given) (?=\N{LEFT WHITE SQUARE BRACKET})"),
     ("pred", r"(?:between|of|from|given|for|over|with) (?:the )?predictions?(?: (?:and|,|versus|vs|against) (?:the )?(?:targets?|labels|ground truth))?|(?:predictions?|predicted values) and (?:targets?|ground truth)|predictions?|targets?|logits"),
     ("distributions", r"(?:between|of|from|for) (?:two )?(?:discrete )?(?:probability )?distributions?(?: p and q)?|p and q"),
     ("in_place", r"in ?place"),
@@ -191,11 +193,13 @@ def _product_equation(text: Marked, stages: list[Stage]) -> None:
     """Take `c = a * b`, and `times` between two shapes, out of a request that names the product in words as well."""
     operand = r"(?:[a-z](?: ?\^t)?)"
     text.take(rf"\b[a-z] ?= ?{operand} ?[*@]? ?{operand}(?= |,|\.)")
+    text.take(r"(?<=\b[a-z]) ?\^t\b")
+    text.take(r"(?<=\b[a-z]) ?\^t\b")
     shape = r"(?:a |an |the )?\N{LEFT WHITE SQUARE BRACKET}shape\d+\N{RIGHT WHITE SQUARE BRACKET}(?: matri(?:x|ces)| vector)?"
     for number, stage in enumerate(stages):
         mark = f"\N{LEFT WHITE SQUARE BRACKET}op{number}\N{RIGHT WHITE SQUARE BRACKET}"
         if stage.kind == "both" and stage.text == "times":
-            text.take(rf"(?<={CLOSE}) ?{mark}(?= {shape})|(?<=matrix) {mark}(?= {shape})")
+            text.take(rf"(?<=\b[a-z]) {mark}(?= [a-z]\b)|(?<={CLOSE}) ?{mark}(?= {shape})|(?<=matrix) {mark}(?= {shape})")
 
 
 def _refuse_unknown(rest: str, stages: list[Stage], known: frozenset[str]) -> None:
@@ -263,6 +267,8 @@ def _relation(gap: str, last: Stage, stage: Stage) -> str:
     if not gap.strip(" ") or re.fullmatch(r"[\s()]*", gap):
         if last.kind == "unary" and (last.text.endswith("ed") or last.text in {"absolute", "negative", "squared"}):
             return "of"
+        if last.kind in {"reduce", "both"} and stage.kind == "unary" and stage.name in {"abs", "square"}:
+            return "of"
         if last.kind in {"product", "bias", "binary", "both"} and stage.kind in {"bias", "unary"}:
             return "then"
         return "unclear"
@@ -302,4 +308,4 @@ def _nothing_left(used: set[str], sizes: list[str], details: Details, order: lis
 def ir_name(words: list[str]) -> str:
     """Return an identifier made of the names of the operations."""
     joined = re.sub(r"\W+", "_", "_".join(words)).strip("_")[:48] or "kernel"
-    return joined if not joined[0].isdigit() else f"k_{joined}"
+    return joined if joined[0].isalpha() and joined not in RESERVED else f"kernel_{joined}"
