@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 from cuda_harness.state.ir import Compare, KernelIR, Tensor
 from cuda_harness.state.names import FLOATS
 from cuda_harness.tools.execute.dtypes import np_dtype
-from cuda_harness.tools.verify.tolerance import SMALLEST, UNIT_ROUNDOFF, exponent_argument, tolerance
+from cuda_harness.tools.verify.tolerance import (
+    SMALLEST,
+    UNIT_ROUNDOFF,
+    exponent_argument,
+    root_mean_square,
+    tolerance,
+)
 
 Array = NDArray[Any]
 
@@ -139,10 +145,8 @@ def _close(
     if found is not None:
         return _precision(ir, tensor, found, error, truth, finite, mask) or found
     live = finite if mask is None else finite & mask
-    size = float(np.sqrt(np.sum(np.square(truth[live])))) if live.any() else 0.0
-    off = float(np.sqrt(np.sum(np.square(error[live])))) if live.any() else 0.0
-    floor = SMALLEST[tensor.dtype] * float(np.sqrt(np.count_nonzero(live)))
-    if size > 0 and off > allowed.norm * size + floor:
+    size, off = root_mean_square(truth[live]), root_mean_square(error[live])
+    if size > 0 and off > allowed.norm * size + SMALLEST[tensor.dtype]:
         worst = np.zeros(error.shape, dtype=bool)
         worst.reshape(-1)[int(np.argmax(np.where(live, error, -1.0)))] = True
         return _failed(
@@ -166,11 +170,11 @@ def _precision(
     if ir.numerics.precision != "strict" or tensor.dtype not in {"float32", "float64"}:
         return None
     live = finite if mask is None else finite & mask
-    size = float(np.sqrt(np.mean(np.square(truth[live])))) if live.any() else 0.0
+    size = root_mean_square(truth[live])
     if size == 0:
         return None
     relative = error[live] / size
-    even = float(np.sqrt(np.mean(np.square(relative))))
+    even = root_mean_square(relative)
     if even < 2e-3 and float(relative.max()) < 2e-2 and found.count > max(found.total // 4, 16):
         text = (
             found.message
@@ -318,6 +322,10 @@ def _pattern(tensor: Tensor, actual: Array, truth: Array, wrong: Array) -> str |
         return None
     if not a.any():
         return "an output that was only zeroed"
+    largest = float(np.max(np.abs(b)))
+    if largest > 0:
+        with np.errstate(all="ignore"):
+            a, b = a / largest, b / largest
     close = 1e-3 if tensor.dtype in FLOATS else 0.0
     unit = 64 * UNIT_ROUNDOFF.get(tensor.dtype, 0.0)
 
@@ -338,7 +346,7 @@ def _pattern(tensor: Tensor, actual: Array, truth: Array, wrong: Array) -> str |
     if (
         actual.ndim == 2
         and actual.shape[0] == actual.shape[1]
-        and equal(actual.astype(np.float64).T.reshape(-1), b)
+        and equal(a.reshape(actual.shape).T.reshape(-1), b)
     ):
         return "a transposed output"
     if equal(-a, b):
@@ -347,7 +355,8 @@ def _pattern(tensor: Tensor, actual: Array, truth: Array, wrong: Array) -> str |
         return "a shift by one element"
     denominator = float(np.dot(b, b))
     if denominator > 0 and np.isfinite(a).all():
-        factor = float(np.dot(a, b) / denominator)
+        with np.errstate(all="ignore"):
+            factor = float(np.dot(a, b) / denominator)
         if factor not in {0.0, 1.0} and equal(a, factor * b) and abs(factor - 1) > 1e-3:
             return f"a constant factor of {factor:.4g}"
     if actual.ndim >= 2:

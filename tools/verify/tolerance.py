@@ -122,14 +122,14 @@ def tolerance(
         + 2 * argument * min(unit, single)
     )
     element = rounding + growth * magnitude + SMALLEST["float32" if tensor.dtype != "float64" else "float64"]
-    rms = float(np.sqrt(np.mean(np.square(magnitude)))) if magnitude.size else 0.0
+    rms = root_mean_square(magnitude)
     condition = 0.0
     if sensitivity is not None and sensitivity.size:
         sense = np.where(np.isfinite(sensitivity), sensitivity, 0.0) * (unit / single)
         reach = (_CONDITION + _GROWTH * np.sqrt(length) * 0.5) * (
             1.0 if unit <= single else max(0.25, min(1.0, 4 * sums / unit))
         )
-        typical = float(np.sqrt(np.mean(np.square(sense))))
+        typical = root_mean_square(sense)
         worst = float(np.max(sense))
         share = _SHARE * max(1.0, unit / UNIT_ROUNDOFF["float32"] / 64)
         lent = np.minimum(reach * worst, share * (magnitude + rms))
@@ -137,6 +137,14 @@ def tolerance(
         condition = reach * typical
     norm = 1.05 * out_unit + 2 * growth + ((3 * condition + SMALLEST[tensor.dtype]) / rms if rms > 0 else 0.0)
     return Tolerance(element, norm, unit)
+
+
+def root_mean_square(values: Array) -> float:
+    """Return the root mean square of finite values, 0 for none; scaled, so that squares neither overflow nor vanish."""
+    largest = float(np.max(np.abs(values))) if values.size else 0.0
+    if largest == 0.0:
+        return 0.0
+    return largest * float(np.sqrt(np.mean(np.square(values / largest))))
 
 
 def _reduction_length(expr: Any, dims: Mapping[str, int]) -> float:  # noqa: ANN401 - Expr or None
