@@ -1,14 +1,14 @@
 """Sizes that find mistakes: one, primes, around powers of two and tunables, tails, non-square, zero, the target."""
 
-import itertools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from cuda_harness.state.expr import ExprError
+from cuda_harness.state.expr import Expr, ExprError
 from cuda_harness.state.ir import Dim, KernelIR
 
 Sizes = dict[str, int]
+_SEARCHES = 32
 
 
 def elements(ir: KernelIR, dims: Mapping[str, int]) -> int:
@@ -116,8 +116,11 @@ def shapes(
     for _ in range(4 * count):
         wanted.append({n: lists[n][int(rng.integers(len(lists[n])))] for n in names})
     if ir.constraints:
-        wanted += _search(ir, lists)
+        wanted += _search(ir, lists, rng, most=largest)
     wanted.append(ir.target_dims)
+    wanted = [
+        {n: w[n] for n in names} for w in wanted
+    ]  # in the order of the IR, so that equal sizes look equal
     chosen: list[Sizes] = []
     head, rest = wanted[:3], wanted[3:]
     order = rng.permutation(len(rest))
@@ -154,18 +157,57 @@ def _crossing(lists: Mapping[str, list[int]], tunables: Iterable[int]) -> list[S
     return found
 
 
-def _search(ir: KernelIR, lists: Mapping[str, list[int]], *, tries: int = 20_000) -> list[Sizes]:
-    """Return sizes that satisfy constraints which random picks rarely meet."""
-    found = []
-    names = list(lists)
-    product = itertools.islice(itertools.product(*(lists[n] for n in names)), tries)
-    for values in product:
-        sizes = dict(zip(names, values, strict=True))
-        if admitted(ir, sizes):
+def _search(
+    ir: KernelIR, lists: Mapping[str, list[int]], rng: np.random.Generator, *, most: int
+) -> list[Sizes]:
+    """Return sizes that satisfy constraints which independent picks rarely meet (`q == 3 * kv`).
+
+    Backtracking over the dims in random order, a constraint being tested as soon as all its dims have a size; sizes
+    of the lists come first, then every size up to a bound.
+    """
+    found: list[Sizes] = []
+    dims = {d.name: d for d in ir.dims}
+    everything = {
+        n: [s for s in range(min(most, 512) + 1) if s not in set(lists[n]) and d.admits(s)]
+        for n, d in dims.items()
+    }
+    for _ in range(_SEARCHES):
+        order = [list(dims)[i] for i in rng.permutation(len(dims))]
+        budget = [2_000]
+        domains = {n: [*rng.permutation(lists[n]), *rng.permutation(everything[n])] for n in order}
+        sizes = _extend(ir, order, domains, {}, budget)
+        if sizes is not None and sizes not in found:
             found.append(sizes)
-            if len(found) >= 64:
-                break
     return found
+
+
+def _extend(
+    ir: KernelIR, order: list[str], domains: Mapping[str, list[int]], chosen: Sizes, budget: list[int]
+) -> Sizes | None:
+    """Return the first admitted completion of `chosen`, `None` when there is none or the budget of tests is spent."""
+    if not order:
+        return chosen if admitted(ir, chosen) else None
+    name, *later = order
+    for size in domains[name]:
+        if budget[0] <= 0:
+            return None
+        budget[0] -= 1
+        sizes = {**chosen, name: int(size)}
+        if all(_holds(c, sizes) for c in ir.constraints if name in c.names):
+            done = _extend(ir, later, domains, sizes, budget)
+            if done is not None:
+                return done
+    return None
+
+
+def _holds(constraint: Expr, sizes: Mapping[str, int]) -> bool:
+    """Return whether a constraint holds, or cannot be told yet."""
+    if not constraint.names <= set(sizes):
+        return True
+    try:
+        return bool(constraint.evaluate(sizes))
+    except ExprError:
+        return False
 
 
 def scaled_target(ir: KernelIR, budget: int) -> Sizes:

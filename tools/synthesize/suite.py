@@ -173,7 +173,7 @@ class Suite:
     def _case(self, stage: StageName, sizes: Sizes, regime: str, *, salt: int = 0) -> Case:
         text = f"{stage}|{json.dumps(sizes, sort_keys=True)}|{regime}|{salt}"
         seed = (self.seed * 0x9E3779B1 + zlib.crc32(text.encode())) % (1 << 62)
-        name = f"{stage}-{'x'.join(str(v) for v in sizes.values()) or 'one'}-{regime}" + (
+        name = f"{stage}-{'x'.join(str(sizes[d.name]) for d in self.ir.dims) or 'one'}-{regime}" + (
             f"-{salt}" if salt else ""
         )
         return Case(
