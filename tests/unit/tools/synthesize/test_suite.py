@@ -1,0 +1,273 @@
+"""The suite: truths, cache, quorum, influence, and its own proof."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.suite import Inputs, SuiteProof
+from cuda_harness.tools.execute import sandbox
+from cuda_harness.tools.synthesize.proof import influence, prove
+from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
+from cuda_harness.tools.synthesize.suite import Answer, Disagreement, Suite
+from cuda_harness.tools.verify.ladder import comparer
+
+pytestmark = pytest.mark.skipif(not sandbox.probe().contains, reason="seccomp filters do not work here")
+
+
+def an_ir(**changes: Any) -> KernelIR:
+    return KernelIR.model_validate({
+        "schema": "cuda-harness/ir/1", "name": "row_scale", "dims": [{"name": "rows", "value": 300}, {"name": "cols", "value": 70}],
+        "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["rows", "cols"]},
+                    {"name": "w", "role": "in", "dtype": "float32", "shape": ["cols"]},
+                    {"name": "y", "role": "out", "dtype": "float32", "shape": ["rows", "cols"]}],
+        "scalars": [{"name": "a", "dtype": "float32", "value": 2.0, "low": 0.5, "high": 4.0}], **changes,
+    })  # fmt: skip
+
+
+GOOD = "import numpy as np\ndef reference(inputs, dims, scalars):\n    return {'y': scalars['a'] * inputs['x'].astype(np.float64) * inputs['w']}\n"
+LOOPS = (
+    "import numpy as np\ndef reference(inputs, dims, scalars):\n    y = np.zeros((dims['rows'], dims['cols']))\n"
+    "    for i in range(dims['rows']):\n        for j in range(dims['cols']):\n"
+    "            y[i, j] = float(scalars['a']) * float(inputs['x'][i, j]) * float(inputs['w'][j])\n    return {'y': y}\n"
+)
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[ReferenceRunner]:
+    made = ReferenceRunner()
+    yield made
+    made.close()
+
+
+def a_suite(runner: ReferenceRunner, reference: str = GOOD, **more: Any) -> Suite:
+    return Suite(more.pop("ir", None) or an_ir(), reference, runner=runner, seed=more.pop("seed", 9), **more)
+
+
+def test_a_good_suite_proves_itself(runner: ReferenceRunner) -> None:
+    proof = prove(a_suite(runner), comparer)
+
+    assert isinstance(proof, SuiteProof)
+    assert proof.passed
+    names = {p.name for p in proof.plants}
+    assert {
+        "zeros",
+        "ones",
+        "copy of x",
+        "transposed",
+        "sign",
+        "reduced precision",
+        "a ignored",
+        "last tile stale",
+    } <= names
+    assert proof.honest == {"rounded truth": True, "float32 arithmetic": True}
+
+
+def test_a_lenient_comparison_is_found_out(runner: ReferenceRunner, tmp_path: Path) -> None:
+    suite = a_suite(runner, folder=tmp_path)
+
+    proof = prove(suite, lambda *_: None)
+
+    assert isinstance(proof, SuiteProof)
+    assert not proof.passed
+    assert not any(p.rejected for p in proof.plants)
+
+
+def test_a_harsh_comparison_is_found_out(runner: ReferenceRunner) -> None:
+    def harsh(
+        ir: KernelIR,
+        dims: Mapping[str, int],
+        got: Mapping[str, Any],
+        answer: Answer,
+        inputs: Mapping[str, Any],
+    ) -> str | None:
+        same = bool((got["y"].astype(np.float64) == answer.arrays["y"]).all())
+        return None if same else "not the very bits"
+
+    proof = prove(a_suite(runner), harsh)
+
+    assert isinstance(proof, SuiteProof)
+    assert not proof.passed
+    assert proof.honest["rounded truth"] is False
+
+
+def test_a_weak_suite_takes_up_further_cases_and_keeps_them(runner: ReferenceRunner, tmp_path: Path) -> None:
+    suite = a_suite(runner, folder=tmp_path)
+    before = {c.id for c in suite.cases("values")}
+
+    def blind(
+        ir: KernelIR,
+        dims: Mapping[str, int],
+        got: Mapping[str, Any],
+        answer: Answer,
+        inputs: Mapping[str, Any],
+    ) -> str | None:
+        """See only cases of more rows than the first cases have."""
+        if dims["rows"] * dims["cols"] <= largest:
+            return None
+        return comparer(ir, dims, got, answer, inputs)
+
+    largest = max(
+        c.dims["rows"] * c.dims["cols"] for c in [*suite.cases("values"), *suite.cases("shapes")[:8]]
+    )
+    proof = prove(suite, blind)
+
+    assert isinstance(proof, SuiteProof)
+    after = {c.id for c in suite.cases("values")}
+    if max(c.dims["rows"] * c.dims["cols"] for c in suite.further_cases(1)) > largest:
+        assert before < after
+        assert {c.id for c in a_suite(runner, folder=tmp_path).cases("values")} == after
+
+
+def test_references_that_agree(runner: ReferenceRunner) -> None:
+    assert a_suite(runner, loops=LOOPS).quorum() is None
+
+
+@pytest.mark.parametrize(("old", "new"), [("float(scalars['a']) * ", ""), ("['w'][j]", "['w'][0]"), ("range(dims['rows'])", "range(1, dims['rows'])"),
+                                          ("float(inputs['x'][i, j])", "abs(float(inputs['x'][i, j]))")])  # fmt: skip
+def test_references_that_differ_are_shown_by_their_smallest_case(
+    runner: ReferenceRunner, old: str, new: str
+) -> None:
+    found = a_suite(runner, loops=LOOPS.replace(old, new)).quorum()
+
+    assert isinstance(found, Disagreement)
+    assert found.output == "y"
+    assert found.first != found.second
+    assert f"y[{found.index[0]}, {found.index[1]}]" in found.message
+    assert found.case.dims["rows"] * found.case.dims["cols"] <= 400
+
+
+def test_the_reference_that_fails_is_named(runner: ReferenceRunner) -> None:
+    broken = "def reference(inputs, dims, scalars):\n    raise KeyError('w')\n"
+
+    first, second = a_suite(runner, broken, loops=LOOPS).quorum(), a_suite(runner, loops=broken).quorum()
+
+    assert isinstance(first, ReferenceFault)
+    assert first.message.startswith("the vectorised reference")
+    assert isinstance(second, ReferenceFault)
+    assert second.message.startswith("the loop reference")
+
+
+DOUBTFUL = {
+    "random": ("np.random.default_rng().random((dims['rows'], dims['cols']))", "not deterministic"),
+    "constant": ("np.ones((dims['rows'], dims['cols']))", "'x' does not matter"),
+    "an input forgotten": ("scalars['a'] * inputs['x'].astype(float)", "'w' does not matter"),
+    "a scalar forgotten": ("inputs['x'].astype(float) * inputs['w']", "scalar 'a' does not matter"),
+}
+
+
+@pytest.mark.parametrize(("body", "text"), DOUBTFUL.values(), ids=DOUBTFUL.keys())
+def test_a_doubtful_reference_is_named(runner: ReferenceRunner, body: str, text: str) -> None:
+    source = f"import numpy as np\ndef reference(inputs, dims, scalars):\n    return {{'y': {body}}}\n"
+    suite = a_suite(runner, source)
+
+    found = influence(suite, suite.cases("shapes")[-4:])
+
+    assert found is not None
+    assert text in found
+
+
+def test_a_sound_reference_is_not_doubted(runner: ReferenceRunner) -> None:
+    suite = a_suite(runner)
+
+    assert influence(suite, suite.cases("shapes")[-4:]) is None
+
+
+def test_an_unused_input_must_not_matter(runner: ReferenceRunner) -> None:
+    tensors = [{"name": "x", "role": "in", "dtype": "float32", "shape": ["rows"]},
+               {"name": "w", "role": "in", "dtype": "float32", "shape": ["rows"], "unused": True},
+               {"name": "y", "role": "out", "dtype": "float32", "shape": ["rows"]}]  # fmt: skip
+    ir = an_ir(tensors=tensors, scalars=[])
+    head = "def reference(inputs, dims, scalars):\n    return {'y': inputs['x'] * 2.0"
+    good, bad = a_suite(runner, head + "}\n", ir=ir), a_suite(runner, head + " + inputs['w']}\n", ir=ir)
+
+    assert influence(good, good.cases("shapes")) is None
+    assert "'w' is marked unused" in (influence(bad, bad.cases("shapes")) or "")
+
+
+def test_cases_have_ids_of_their_own_and_secret_seeds(runner: ReferenceRunner) -> None:
+    suite, other = a_suite(runner), a_suite(runner, seed=10)
+    for stage in ("tiny", "shapes", "values", "target", "repeat"):
+        cases = suite.cases(stage, tunables=[64, 128])  # type: ignore[arg-type]
+        assert len({c.id for c in cases}) == len(cases)
+        assert cases == a_suite(runner).cases(stage, tunables=[64, 128])  # type: ignore[arg-type]
+        assert not {c.seed for c in cases} & {c.seed for c in other.cases(stage, tunables=[64, 128])}  # type: ignore[arg-type]
+
+
+def test_truths_are_kept_on_disk_for_the_next_candidate(runner: ReferenceRunner, tmp_path: Path) -> None:
+    cases = a_suite(runner).cases("shapes")
+    first = a_suite(runner, folder=tmp_path).answers(cases)
+
+    class NoRunner:
+        def evaluate(self, *_: Any, **__: Any) -> None:
+            pytest.fail("the truth was on disk")
+
+    second = a_suite(NoRunner(), folder=tmp_path).answers(cases)  # type: ignore[arg-type]
+
+    assert isinstance(first, dict)
+    assert isinstance(second, dict)
+    for key, answer in first.items():
+        assert answer.arrays["y"].tobytes() == second[key].arrays["y"].tobytes()
+        assert answer.sensitivity["y"].tobytes() == second[key].sensitivity["y"].tobytes()
+
+
+def test_a_damaged_truth_is_made_anew(runner: ReferenceRunner, tmp_path: Path) -> None:
+    cases = a_suite(runner).cases("tiny")
+    a_suite(runner, folder=tmp_path).answers(cases)
+    for path in (tmp_path / "truth").iterdir():
+        path.write_bytes(path.read_bytes()[:-9])
+
+    assert isinstance(a_suite(runner, folder=tmp_path).answers(cases), dict)
+
+
+def test_another_reference_or_domain_has_other_truths(runner: ReferenceRunner, tmp_path: Path) -> None:
+    case = a_suite(runner).cases("tiny")[1:2]
+    first = a_suite(runner, folder=tmp_path).answers(case)
+    doubled = a_suite(runner, GOOD.replace("scalars['a']", "2 * scalars['a']"), folder=tmp_path).answers(case)
+
+    assert isinstance(first, dict)
+    assert isinstance(doubled, dict)
+    assert np.allclose(doubled[case[0].id].arrays["y"], 2 * first[case[0].id].arrays["y"])
+
+
+def test_a_case_beyond_the_output_type_is_not_asked(runner: ReferenceRunner) -> None:
+    huge = GOOD.replace("scalars['a'] *", "1e300 *")
+    suite = a_suite(runner, huge)
+
+    assert suite.answers(suite.cases("tiny")) == {}
+    assert all("leaves the range of float32" in why for why in suite.skipped.values())
+
+
+def test_a_reference_that_reads_the_bits_of_its_inputs(runner: ReferenceRunner) -> None:
+    tensors = [
+        {"name": "x", "role": "in", "dtype": "float32", "shape": ["rows"]},
+        {"name": "y", "role": "out", "dtype": "uint32", "shape": ["rows"]},
+    ]
+    source = "import numpy as np\ndef reference(inputs, dims, scalars):\n    return {'y': inputs['x'].view(np.uint32)}\n"
+    suite = a_suite(runner, source, ir=an_ir(tensors=tensors, scalars=[]))
+    cases = suite.cases("shapes")
+
+    found = suite.answers(cases)
+
+    assert isinstance(found, dict)
+    assert len(found) == len(cases)
+
+
+def test_a_damaged_list_of_further_cases_is_said(runner: ReferenceRunner, tmp_path: Path) -> None:
+    (tmp_path / "further.json").write_text("[{]")
+
+    with pytest.raises(ConfigError, match="damaged"):
+        a_suite(runner, folder=tmp_path)
+
+
+def test_inputs_of_a_domain_stay_in_it_over_all_stages(runner: ReferenceRunner) -> None:
+    specs = Inputs.from_json({"w": {"distribution": "uniform", "low": 3, "high": 4}}, where="inputs.json")
+    suite = a_suite(runner, specs=specs)
+    for stage in ("tiny", "shapes", "values", "repeat"):
+        for case in suite.cases(stage):  # type: ignore[arg-type]
+            w = suite.inputs(case)["w"]
+            assert ((w >= 3) & (w <= 4)).all()
