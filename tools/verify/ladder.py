@@ -498,7 +498,8 @@ def _run_cases(
     except ConfigError as exc:
         raise _unmeasured(stage, "oracle", exc.message) from exc
     if isinstance(answers, ReferenceFault):
-        raise _unmeasured(stage, "oracle", answers.message, {"kind": answers.kind})
+        class_ = "resources" if answers.kind == "resources" else "oracle"
+        raise _unmeasured(stage, class_, answers.message, {"kind": answers.kind})
     run = 0
     for group in _batches([c for c in cases if c.id in answers]):
         left = climb.deadline - time.monotonic()
