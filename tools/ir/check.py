@@ -7,6 +7,7 @@ import networkx as nx
 
 from cuda_harness.state.expr import Expr, ExprError
 from cuda_harness.state.ir import Intermediate, KernelIR, Tensor
+from cuda_harness.state.names import INTEGERS
 
 MAX_ELEMENTS = 1 << 40
 
@@ -97,10 +98,17 @@ def _comparisons(ir: KernelIR) -> Iterator[IrFault]:
             yield IrFault(
                 f"compare of {tensor.name!r}", f"`of` names {rule.of!r}; tensors are {sorted(names)}"
             )
-        if rule.mode == "index" and tensor.dtype in {"float16", "bfloat16", "float32", "float64", "bool"}:
+        place = f"compare of {tensor.name!r}"
+        if rule.mode in {"index", "packed_u8"} and tensor.dtype not in INTEGERS:
+            yield IrFault(place, f"mode {rule.mode} needs an integer dtype, not {tensor.dtype}")
+        if rule.mode == "index" and rule.ties == "any" and rule.of is None:
             yield IrFault(
-                f"compare of {tensor.name!r}", f"mode index needs an integer dtype, not {tensor.dtype}"
+                place, "`of` is missing: with ties any, indices are compared by the values that they name"
             )
+        if rule.mode == "index" and rule.of in names and rule.axis is not None:
+            rank = len(ir.tensor(rule.of).shape)
+            if not -rank <= rule.axis < rank:
+                yield IrFault(place, f"axis {rule.axis} is no axis of {rule.of!r}, which has {rank}")
         if rule.reduction_length is not None and rule.reduction_length.names - set(ir.target_dims):
             yield IrFault(
                 f"compare of {tensor.name!r}", f"reduction_length {rule.reduction_length.text!r} names no dim"

@@ -78,6 +78,15 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"tensors": [tensor("x", "in"), tensor("y", "out", compare={"mode": "index", "of": "x"})]},
         "mode index needs an integer dtype, not float32",
     ),
+    "bytes of a float": ({"tensors": [tensor("x", "in"), tensor("y", "out", compare={"mode": "packed_u8"})]}, "packed_u8 needs an integer"),
+    "ties of nothing": (
+        {"tensors": [tensor("x", "in"), tensor("y", "out", dtype="int32", compare={"mode": "index", "ties": "any"})]},
+        "`of` is missing",
+    ),
+    "an axis too far": (
+        {"tensors": [tensor("x", "in"), tensor("y", "out", dtype="int32", compare={"mode": "index", "of": "x", "axis": 1})]},
+        "axis 1 is no axis of 'x'",
+    ),
     "reduction over nothing": (
         {"tensors": [tensor("x", "in"), tensor("y", "out", compare={"mode": "close", "reduction_length": "k"})]},
         "reduction_length 'k' names no dim",
