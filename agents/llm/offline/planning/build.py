@@ -21,8 +21,11 @@ from cuda_harness.agents.llm.offline.planning.recipe import Axis, Recipe, number
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.shapes import Shaper
 from cuda_harness.agents.llm.offline.planning.stages import Stage
+from cuda_harness.state.expr import RESERVED
 
 _LETTERS = ("a", "b", "c", "d")
+_ARITHMETIC = ("add", "multipl", "plus", "times", "hadamard")
+"""Beginnings of words for arithmetic between arrays, as `sum` and `product` are not."""
 REDUCING = frozenset({"reduce", "norm", "moment", "lse"})
 _LOSSES: dict[str, tuple[str, Reducer]] = {
     "mse": ("square(p - t)", "mean"), "mae": ("|p - t|", "mean"), "sse": ("square(p - t)", "sum"), "sae": ("|p - t|", "sum"),
@@ -86,6 +89,9 @@ class Builder:
         name = stage.name
         if name == "negate":
             recipe.value = Negate(recipe.value)
+        elif name in {"square", "cube", "reciprocal", "exp", "log", "sqrt"} and self.details.noun == "matrix" and "matrix_function" in self.details.flags:
+            msg = f"{stage.text!r} of a matrix can mean the function of each element or of the matrix; say 'of each element'"
+            raise Refusal(msg)
         elif name == "clamp":
             low, high = (float(v or 0.0) for v in stage.values)
             if low > high:
@@ -170,10 +176,14 @@ class Builder:
     def do_both(self, stage: Stage) -> None:
         """A word that means arithmetic of arrays or a reduction, by what it is applied to."""
         several = (self.details.operands or len(self.details.names)) >= 2
-        if not self.started and several and self.details.axis is None:
+        arithmetic = stage.text.startswith(_ARITHMETIC) and not stage.text.startswith("add up") and self.details.axis != "all"
+        if not self.started and self.details.axis is None and (several or arithmetic or "elementwise" in self.details.flags):
             self.do_binary(stage)
-        elif self.started and stage.text.startswith(("add", "multiply", "plus", "times")) and self.details.axis is None:
+        elif self.started and arithmetic and self.details.axis is None:
             self.do_binary(stage)
+        elif arithmetic and stage.text.startswith(("multipl", "times", "plus", "hadamard")):
+            msg = f"it is not clear which arrays {stage.text!r} works on"
+            raise Refusal(msg)
         else:
             kind = {"+": "sum", "*": "prod"}.get(stage.name, stage.name)
             self.do_reduce(Stage("reduce", kind, stage.text))
@@ -182,8 +192,8 @@ class Builder:
         """A vector added along the last axis."""
         self.start(least_rank=2)
         recipe = self.recipe
-        if not recipe.axes:
-            msg = "there is no axis along which a bias could be added"
+        if not recipe.axes or self.details.axis == -2:
+            msg = "a bias is added along the last axis: the same vector to each row"
             raise Refusal(msg)
         recipe.assume("bias", "along the last axis", "the usual convention")
         recipe.value = Binary("+", recipe.value, recipe.input("bias", recipe.axes[-1:]))
@@ -192,6 +202,9 @@ class Builder:
     def inner(self, *, default: str = "all") -> tuple[Axis, ...]:
         """Return the axes that are reduced."""
         axes, axis = self.recipe.axes, self.details.axis
+        if not axes:
+            msg = "a single number is left, and nothing can be reduced any further"
+            raise Refusal(msg)
         if axis == "all" or (axis is None and (default == "all" or len(axes) == 1)):
             if axis is None and len(axes) > 1:
                 self.recipe.assume("axis", "all elements", "the request names no axis")
@@ -309,7 +322,7 @@ class Builder:
         value, axes = recipe.value, recipe.axes
         mean = recipe.save("mu", "reduce_mean", value=recipe.reduce("mean", inner), axes=outer)
         deviation = Call("square", (Binary("-", value, mean),))
-        if stage.name.endswith("sample"):
+        if stage.name.endswith("sample") or "unbiased" in self.details.flags:
             if len(inner) != 1:
                 msg = "the sample variance is done over one axis"
                 raise Refusal(msg)
@@ -327,8 +340,16 @@ class Builder:
 
     def do_multi(self, stage: Stage) -> None:
         """Several reductions of the same data: one output each."""
-        msg = f"several results at once ({stage.text}) are not among the built-in templates; ask for one"
-        raise Refusal(msg)
+        self.prepare()
+        recipe = self.recipe
+        value, axes = recipe.value, recipe.axes
+        for number, part in enumerate(stage.parts):
+            recipe.value, recipe.axes, self.compare, self.dtype = value, axes, None, recipe.dtype
+            self.run(part)
+            name = {"+": "sum", "*": "prod"}.get(part.name, part.name)
+            self.output = f"{name}_out" if name in RESERVED else name
+            if number < len(stage.parts) - 1:
+                self.finish()
 
     # -------------------------------------------------------------------- losses and pairs of rows
     def do_loss(self, stage: Stage) -> None:

@@ -17,6 +17,8 @@ returned returning returns row rows run runs same should shape shaped shapes sim
 storing such supplied take taken takes taking task tensor tensors that the their them then these they this throughout thus to together type typed types use used uses using value values vector vectors via want wanted we when where which whole will with
 within work would write writes writing written you your 1d 2d 3d 4d dimensional standard usual classic common respectively
 wise back into has final gets performant robust correct correctly numerically stable numerical stability stably
+must find finds what determine determines show shows process processes representing represents probability probabilities name named dtype
+identical individual involves involving separate separately loss losses main goal aim hello hi thanks thank version variant
 followed before after afterwards finally next subsequently passed through into
 accurate random arbitrary contents content independent respective column columns major hold holding holds there were was been being
 component components sample samples batch batches length lengths dim dims dimension dimensions axis last scalar stage network neural
@@ -41,7 +43,9 @@ PHRASES: tuple[str, ...] = (
     r"deterministic(?:ally)?|without atomics|no atomics|without (?:using )?(?:float )?atomic operations", r"(?:a|the) total of",
     r"(?:one|a single) (?:value|number|result|output|scalar) (?:per|for each|for every) (?:row|column)", r"which is (?:a|the)|that is",
     r"where (?:x|y|a|b|c|the input|the inputs|both)(?: and [a-z])? (?:is|are) (?:an? |the )?(?:input )?(?:vectors?|arrays?|matri(?:x|ces)|tensors?)",
-    r"(?:is|are) (?:both )?(?:a )?contiguous", r"for (?:all|every|each) (?:i|j|k|index|indices|element|position)(?:(?:,| and) (?:i|j|k))*",
+    r"(?:is|are) (?:both )?(?:a )?contiguous", r"(?:for )?(?:all |every |each )?(?:index )?0 <= [ijk] < [a-z0-9]+",
+    r"for (?:all |every |each |any )?(?:index )?[ijk] (?:in|from|=) (?:range\([^)]*\)|\[?0 ?(?:,? ?\.\.\.?,?|to|through|until|up to|,) ?[a-z0-9]+(?: ?-? ?1)?[\])]?)",
+    r"[ijk] = 0,? ?\.\.\.?,? ?[a-z0-9]+(?: ?-? ?1)?", r"for (?:all|every|each) (?:i|j|k|index|indices|element|position)(?:(?:,| and) (?:i|j|k))*",
 )  # fmt: skip
 
 STOP_WORDS = frozenset({"only", "not", "no", "without", "except", "unless", "if", "never", "ignore", "ignoring", "excluding", "skip", "skipping"})

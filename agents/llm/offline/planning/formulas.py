@@ -8,6 +8,7 @@ from cuda_harness.agents.llm.offline.language.functions import FUNCTIONS
 from cuda_harness.agents.llm.offline.language.nodes import (
     Access,
     Binary,
+    Call,
     Name,
     Node,
     Num,
@@ -72,6 +73,35 @@ def find_formulas(request: str) -> Formulas:
         at = end
     kept.append(text[at:])
     found.rest = "".join(kept)
+    return found if found.statements else _bare_expression(text, found)
+
+
+_ASKED = re.compile(r"(?i)\b(?:comput\w*|calculat\w*|evaluat\w*|formula|expression|function|kernel for|implement\w*)\s*:?\s+")
+
+
+def _bare_expression(text: str, found: Formulas) -> Formulas:
+    """Read `compute a*x + y`: an expression without a left side, when it stands where one is asked for."""
+    for match in _ASKED.finditer(text):
+        right = longest_expression(text[match.end() :])
+        if right is None:
+            continue
+        value, length = right
+        parts = list(walk(value))
+        names = [n for n in parts if isinstance(n, Name | Access)]
+        if not names or len(parts) < 3 or not any(isinstance(n, Binary | Call) for n in parts):
+            continue
+        end = match.end() + length
+        try:
+            _check_end(text, match.start(), end)
+        except Refusal:
+            continue
+        taken = {n.name for n in names}
+        target = next(t for t in ("y", "out", "result", "out_") if t not in taken)
+        variables = bound_variables(value)
+        indices = dict.fromkeys(i.name for n in names if isinstance(n, Access) for i in n.indices if isinstance(i, Name) and i.name not in variables)
+        found.statements.append(Statement(target, tuple(indices), value))
+        found.rest = f"{text[: match.end()]} , {text[end:]}"
+        break
     return found
 
 

@@ -35,12 +35,12 @@ def plan(request: str) -> dict[str, Any]:
     formulas = find_formulas(request)
     if not formulas.statements:
         return plan_words(request)
-    names = frozenset(_names(formulas))
+    names = frozenset(_names(formulas) | {"scalars", "constants", "coefficients", "coefficient", "arguments"})
     reading = read_words(formulas.rest, known=names)
     by_formula = _plan_formulas(reading, formulas, request)
     if not reading.order:
         return by_formula
-    return _agreed(reading, by_formula, formulas, request)
+    return _agreed(reading, by_formula, formulas, request, names)
 
 
 _EQUATION = re.compile(
@@ -96,11 +96,13 @@ def _plan_formulas(reading: Reading, formulas: Formulas, request: str) -> dict[s
     return data
 
 
-def _agreed(reading: Reading, by_formula: dict[str, Any], formulas: Formulas, request: str) -> dict[str, Any]:
+def _agreed(
+    reading: Reading, by_formula: dict[str, Any], formulas: Formulas, request: str, names: frozenset[str]
+) -> dict[str, Any]:
     """Return the plan by the words when the formula says the same, which is then the stabler of the two."""
     said = ", ".join(repr(s.text) for s in reading.order)
     try:
-        by_words = build_words(read_words(formulas.rest, known=frozenset(_names(formulas))), request)
+        by_words = build_words(read_words(formulas.rest, known=names), request)
     except (Refusal, FormulaError) as exc:
         if all(s.name in DESCRIPTIVE or s.kind in {"both", "binary", "scalar"} for s in reading.order):
             return by_formula

@@ -104,7 +104,7 @@ def _size(token: str, sizes: Sizes) -> Size:
 
 
 def _named(text: Marked, sizes: Sizes) -> None:
-    pattern = re.compile(rf"\b(?P<name>{_SYMBOL})\s*(?:=|:=|\bis\b|\bequals\b|\bequal to\b)\s*(?P<value>{NUMBER})(?![.\d]|\s*[*/+^])")
+    pattern = re.compile(rf"\b(?P<name>{_SYMBOL})\s*(?:=|:=|\bis\b|\bequals\b|\bequal to\b)\s*(?P<value>{NUMBER})(?!\.?\d|\s*[*/+^])")
 
     def take(match: re.Match[str]) -> str | None:
         value = read_size(match["value"])
@@ -151,8 +151,8 @@ def _counts(text: Marked, sizes: Sizes) -> None:
     def counter(unit: str) -> "re.Callable[[re.Match[str]], str | None]":  # type: ignore[name-defined]
         def take(match: re.Match[str]) -> str | None:
             value = read_size(match["value"])
-            if value is None:
-                return None
+            if value is None or (unit == "batch" and value <= 4 and "batch" not in match[0]):
+                return None  # `two matrices` counts operands
             _size(match["value"], sizes)
             if value < 1:
                 msg = f"a size of zero makes no problem to time: {match[0].strip()!r}"

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cuda_harness.agents.llm.offline.planning.marked import Marked
 from cuda_harness.agents.llm.offline.planning.numbers import REAL, WORDS
@@ -17,11 +17,8 @@ class Stage:
     name: str
     text: str
     values: tuple[float | None, ...] = ()
-    flags: frozenset[str] = field(default_factory=frozenset)
-
-    def has(self, flag: str) -> bool:
-        """Return whether a word of the phrase set this flag."""
-        return flag in self.flags
+    parts: tuple["Stage", ...] = ()
+    """Reductions of the same data, each with a result of its own."""
 
 
 _ACTIVATION = r"(?: activation| activations| function| functions| nonlinearity| non linearity| layer)*"
@@ -81,7 +78,8 @@ _UNARY: tuple[tuple[str, str], ...] = (
 
 _AXIS_FREE = r"(?: (?:row|column)s?)?"
 _MATRIX = r"(?:(?:dense|square|large|small|float32|float64|float16|bfloat16|input|general|row major|the|a|an|\N{LEFT WHITE SQUARE BRACKET}shape\d+\N{RIGHT WHITE SQUARE BRACKET}) )*"
-_LETTER = r"(?: [a-z])?"
+_SHAPE = r"\N{LEFT WHITE SQUARE BRACKET}shape\d+\N{RIGHT WHITE SQUARE BRACKET}"
+_LETTER = rf"(?: [a-z]\b)?(?: {_SHAPE})?"
 _PRODUCT = r"(?:products?|multiplications?|multiply|multiplies|mult)"
 
 _PATTERNS: tuple[tuple[str, str, str], ...] = (
@@ -117,10 +115,11 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("product", "batched", rf"batched (?:matrix matrix |matrix )?(?:{_PRODUCT}|gemm)|batched matmul|bmm|batch(?:ed)? of matrix {_PRODUCT}|batch matrix {_PRODUCT}|batch matmul"),
     ("product", "matvec", rf"matrix vector {_PRODUCT}|matvec|[sdh]?gemv|(?:multiply|multiplies) {_MATRIX}matrix{_LETTER} (?:by|with|and|times) {_MATRIX}(?:column )?vector{_LETTER}|product of {_MATRIX}matrix{_LETTER} (?:and|with) {_MATRIX}vector{_LETTER}|{_MATRIX}matrix{_LETTER} times {_MATRIX}vector{_LETTER}"),
     ("product", "vecmat", rf"vector matrix {_PRODUCT}|vecmat|(?:multiply|multiplies) {_MATRIX}(?:row )?vector{_LETTER} (?:by|with|times) {_MATRIX}matrix{_LETTER}|{_MATRIX}(?:row )?vector{_LETTER} times {_MATRIX}matrix{_LETTER}"),
+    ("product", "dot", r"sum of (?:the )?(?:elementwise )?products(?: of)?(?: (?:the )?(?:corresponding|matching|paired) (?:elements|entries|components))?"),
     ("product", "outer", r"outer products?"),
     ("product", "linear", r"linear (?:layer|projection|transformation)|fully connected layer|dense layer"),
     ("product", "gram", r"gram matrix"),
-    ("product", "matmul", rf"matrix matrix {_PRODUCT}|matrix {_PRODUCT}|matmul|[sdh]?gemm|(?:multiply|multiplies|multiplying) (?:together )?(?:two|2|both|the) {_MATRIX}matrices(?: together)?|products? of (?:two|2|the) {_MATRIX}matrices|(?:multiply|multiplies|multiplying) {_MATRIX}matrices(?: [a-z] and [a-z])?|(?:multiply|multiplies|multiplying) {_MATRIX}matrix{_LETTER} (?:by|with|times) {_MATRIX}(?:matrix{_LETTER}|another matrix)|{_MATRIX}matrix{_LETTER} times {_MATRIX}matrix{_LETTER}|product of {_MATRIX}matrix{_LETTER} and {_MATRIX}matrix{_LETTER}"),
+    ("product", "matmul", rf"matrix matrix {_PRODUCT}|matrix {_PRODUCT}|matmul|[sdh]?gemm|(?:multiply|multiplies|multiplying) (?:together )?(?:two|2|both|the) {_MATRIX}matrices(?: together)?|products? of (?:two|2|the) {_MATRIX}matrices|(?:multiply|multiplies|multiplying) {_MATRIX}matrices(?: [a-z] and [a-z])?|(?:multiply|multiplies|multiplying) {_MATRIX}matrix{_LETTER} (?:by|with|times|and) (?:the )?(?:transpose of |transposed )?{_MATRIX}(?:matrix{_LETTER}|another matrix)|{_MATRIX}matrix{_LETTER} times {_MATRIX}matrix{_LETTER}|product of {_MATRIX}matrix{_LETTER} and {_MATRIX}matrix{_LETTER}"),
     ("product", "dot", r"dot products?|inner products?|scalar products?|[sdh]dot"),
     # moving data
     ("transpose", "transpose", r"transpos(?:e|es|ing|ition)(?: (?:of|the|a))*(?= matrix| each| every| batch| \N{LEFT WHITE SQUARE BRACKET}|\b)|swap(?:s|ping)? (?:the )?rows and (?:the )?columns|transposed copy|transposed"),

@@ -39,11 +39,12 @@ _FLAGS: tuple[tuple[str, str], ...] = (
     ("table", r"(?:from|of|in|into|with)? ?(?:an? |the )?(?:embedding |look ?up |weight )?tables?(?: of| with)?|(?:with|of|for|given) (?=\N{LEFT WHITE SQUARE BRACKET})"),
     ("pred", r"(?:between|of|from|given|for|over|with) (?:the )?predictions?(?: (?:and|,|versus|vs|against) (?:the )?(?:targets?|labels|ground truth))?|(?:predictions?|predicted values) and (?:targets?|ground truth)|predictions?|targets?|logits"),
     ("distributions", r"(?:between|of|from|for) (?:two )?(?:discrete )?(?:probability )?distributions?(?: p and q)?|p and q"),
+    ("unbiased", r"\(?(?:unbiased|sample (?:estimate|version)|corrected|with bessel correction|bessel corrected|ddof ?= ?1|divid(?:ed|ing) by n ?- ?1)\)?"),
     ("in_place", r"in ?place"),
     ("extra_input", r"(?:(?:an?|the) )?(?:other|another|second|third|extra|residual|skip)(?: (?:input|skip|residual))*(?: (?:connection|vector|array|matrix|tensor|input|operand|branch))?"),
 )  # fmt: skip
 _EARLY = frozenset({"tanh_form", "exact", "square", "plain", "all_pairs", "in_place", "per_element", "sum_reduction",
-                    "mean_reduction", "one_hot"})  # fmt: skip
+                    "mean_reduction", "one_hot", "unbiased"})  # fmt: skip
 """Flags whose words would be taken for operations or sizes later on."""
 _FIXED = r"(?:only )?for (?:exactly )?(?:this|these|that) (?:exact )?sizes? only|(?:only )?for (?:exactly )?th(?:is|ese) (?:exact |fixed )?(?:sizes?|shapes?)|sizes? (?:is|are) fixed|fixed sizes?"
 _SELF: tuple[tuple[str, str], ...] = (
@@ -58,6 +59,7 @@ def normal(text: str) -> str:
     """Return the request in lower case, hyphens and underscores inside words as spaces, quotes and markup gone."""
     text = text.lower().replace("×", " x ").replace("\u2013", "-").replace("\u2014", " , ").replace("\u2212", "-").replace("\u2019", "'")
     text = text.replace("²", "^2").replace("³", "^3").replace("→", " to ")
+    text = re.sub(r"\|\s*([a-z]\w*)\s*\|", r" absolute value of \1 ", text)
     text = re.sub(r"[`\"*]+|(?<!\w)'|'(?!\w)", " ", text)
     text = re.sub(r"(?<=[a-z0-9])[-_](?=[a-z])", " ", text)
     text = re.sub(r"(?<!\de)(?<=[a-z])[-_](?=\d)", " ", text)
@@ -112,6 +114,8 @@ def read_words(request: str, *, known: frozenset[str] = frozenset()) -> Reading:
     for flag, pattern in _FLAGS:
         while text.take(rf"(?<!\w)(?:{pattern})(?!\w)") is not None:
             details.flags.add(flag)
+    if re.search(r"\belements?\b|\bentr(?:y|ies)\b|\bvalues?\b|each|every|all ", text.text) is None and "elementwise" not in details.flags:
+        details.flags.add("matrix_function")
     if any(s.kind == "product" for s in stages):
         _product_equation(text, stages)
     transposed = _settle_transposes(text, stages, transposed)
@@ -241,7 +245,10 @@ def order_stages(text: str, stages: list[Stage], details: Details) -> list[Stage
         if again and re.search(r"[.:;(]", gap):
             continue  # a title or a second sentence names the same operation again
         relation = _relation(gap, last, stage)
-        if relation == "of":
+        if relation == "beside":
+            parts = last.parts or (last,)
+            groups[-1][-1] = Stage("multi", "multi", f"{last.text} and {stage.text}", parts=(*parts, stage))
+        elif relation == "of":
             groups[-1].append(stage)
         elif relation == "then":
             groups.append([stage])
@@ -255,9 +262,8 @@ def order_stages(text: str, stages: list[Stage], details: Details) -> list[Stage
 def _relation(gap: str, last: Stage, stage: Stage) -> str:
     of = list(_OF.finditer(gap))
     then = list(_THEN.finditer(gap))
-    if last.kind in REDUCING | {"both"} and stage.kind in REDUCING | {"both"} and then and not of and re.fullmatch(r"[\s,]*(?:and)?(?: the)?\s*", gap):
-        msg = f"two results at once ({last.text} and {stage.text}) are not among the templates; ask for one"
-        raise Refusal(msg)
+    if last.kind in REDUCING | {"both", "multi"} and stage.kind in REDUCING | {"both"} and then and not of and re.fullmatch(r"[\s,]*(?:and)?(?: the)?\s*", gap):
+        return "beside"
     if _SENTENCE.search(gap):
         return "then"
     if of and (not then or of[-1].start() > then[-1].start() or re.search(r"\bapplied (?:to|on)\b", gap)):
@@ -295,7 +301,7 @@ def _nothing_left(used: set[str], sizes: list[str], details: Details, order: lis
     if unused:
         msg = f"there is no place for the parameter {unused[0]!r} in what was understood ({', '.join(s.text for s in order)})"
         raise Refusal(msg)
-    takes_axis = REDUCING | {"both", "soft", "layer", "scan", "loss", "rowpair", "self", "reverse"}
+    takes_axis = REDUCING | {"multi", "bias", "both", "soft", "layer", "scan", "loss", "rowpair", "self", "reverse"}
     if details.axis is not None and not any(s.kind in takes_axis or s.name in {"dot", "iamax"} for s in order) and details.axis != "all":
         msg = f"there is no place for {details.axis_text!r} in what was understood ({', '.join(s.text for s in order)})"
         raise Refusal(msg)

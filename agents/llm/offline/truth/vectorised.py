@@ -36,10 +36,10 @@ def _laid(array, order, rank):
     return np.transpose(array, back).reshape(shape)
 
 
-def _spread(value, sizes):
-    """Return `value` at its full size along the axes of `sizes`."""
+def _spread(value, sizes, rank):
+    """Return `value` at its full size along the axes of `sizes`, among `rank` axes."""
     value = np.asarray(value)
-    shape = list(value.shape)
+    shape = list(value.shape) if value.ndim else [1] * rank
     for axis, size in sizes.items():
         shape[axis] = size
     return np.broadcast_to(value, shape)
@@ -147,7 +147,7 @@ class _Writer:
             return product
         axes = tuple(self.axis(v) for v in node.variables)
         sizes = ", ".join(f"{self.axis(v)}: {self.size(self.bound.extents[v])}" for v in node.variables)
-        body = f"_spread({self.value(node.body)}, {{{sizes}}})"
+        body = f"_spread({self.value(node.body)}, {{{sizes}}}, {self.rank})"
         if node.kind in {"argmax", "argmin"}:
             return f"_place(np.{node.kind}, {body}, {axes})"
         return f"np.{node.kind}({body}, axis={axes}, keepdims=True)"
@@ -197,7 +197,7 @@ class _Writer:
             raise FormulaError(msg)
         body = self.value(substitute(node.body, {variable: Name(along)}))
         axis = self.axis(along)
-        body = f"_spread({body}, {{{axis}: {self.size(self.bound.extents[along])}}})"
+        body = f"_spread({body}, {{{axis}: {self.size(self.bound.extents[along])}}}, {self.rank})"
         step = {"sum": "np.add", "prod": "np.multiply", "max": "np.maximum", "min": "np.minimum"}[node.kind]
         done = f"{step}.accumulate({body}, axis={axis})"
         if sign == "<=":
@@ -247,7 +247,7 @@ def _statement(problem: Problem, bound: Bound) -> list[str]:
     own = len(statement.indices)
     kept = f"[{', '.join([':'] * own + ['0'] * (len(order) - own))}]" if order else ""
     sizes = ", ".join(f"{n}: {writer.size(s)}" for n, s in enumerate(bound.shape))
-    value = f"_spread({text}, {{{sizes}}}){kept}" if order else f"np.asarray({text}).reshape(())"
+    value = f"_spread({text}, {{{sizes}}}, {len(order)}){kept}" if order else f"np.asarray({text}).reshape(())"
     return [f"# {show_statement(statement)}", f"a[{statement.target!r}] = {value}.reshape(({shape}))"]
 
 
