@@ -1,0 +1,348 @@
+"""The ladder with a scripted executor and compiler: stages, outcomes, and nothing vacuously true."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import Kernel, LaunchPlan
+from cuda_harness.state.results import (
+    REQUIRED,
+    STAGES,
+    CompileEnvironment,
+    CompileOk,
+    CompileRejected,
+    CompileResult,
+    CompileTimedOut,
+    Diagnostic,
+    KernelFacts,
+    StageResult,
+    Verdict,
+)
+from cuda_harness.tools.execute.protocol import (
+    Array,
+    CallOutput,
+    DeviceFacts,
+    Job,
+    JobFault,
+    JobNotRun,
+    JobOk,
+    JobResult,
+)
+from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, Truth
+from cuda_harness.tools.synthesize.suite import Suite
+from cuda_harness.tools.verify.ladder import critical_sizes, doubt_suite, judge
+
+SOURCE = 'extern "C" __global__ void k(const float* x, float* y, float a, int n) {}'
+PLAN: dict[str, Any] = {
+    "steps": [{"launch": "k", "grid": ["cdiv(n, 64)"], "block": [64], "args": ["x", "y", "a", "n"]}]
+}
+IR: dict[str, Any] = {
+    "name": "scale", "dims": [{"name": "n", "value": 20_000}],
+    "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["n"]},
+                {"name": "y", "role": "out", "dtype": "float32", "shape": ["n"]}],
+    "scalars": [{"name": "a", "dtype": "float32", "value": 2.0, "low": 0.5, "high": 3.0}],
+    "cost": {"flops": "n", "bytes": "8*n"},
+}  # fmt: skip
+COMPILED = CompileOk(
+    arch="sm_90a",
+    cubin_sha256="0",
+    cubin_path="k.cubin",
+    seconds=0.1,
+    kernels=(KernelFacts(name="k", registers=16),),
+)
+Answer = Callable[[Array, float, int, Job], Array | JobResult]
+
+
+def scaled(x: Array, a: float, _call: int, _job: Job) -> Array:
+    return (a * x).astype(np.float32)
+
+
+@dataclass
+class ScriptedExecutor:
+    """Answers each call of a job with a function of its input."""
+
+    answer: Answer = scaled
+    name: str = "scripted"
+    modes: frozenset[str] = frozenset({"plain", "check"})
+    unwritten: int = 0
+    jobs: list[Job] = field(default_factory=list)
+
+    def device(self) -> DeviceFacts:
+        return DeviceFacts("scripted")
+
+    def run(self, job: Job) -> JobResult:
+        self.jobs.append(job)
+        launch = job.program.ops[0]
+        outputs = []
+        for number, call in enumerate(job.calls):
+            made = self.answer(call["x"], float(launch.args[2].value), number, job)  # type: ignore[union-attr]
+            if not isinstance(made, np.ndarray):
+                return made
+            outputs.append(CallOutput({"y": made}, {"y": self.unwritten}, {}))
+        return JobOk(tuple(outputs), seconds=0.0)
+
+    def estimate_s(self, job: Job) -> float | None:
+        return 0.01
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class ScriptedCompiler:
+    result: CompileResult = COMPILED
+
+    def compile(self, source: str, **_options: Any) -> CompileResult:
+        return self.result
+
+
+@dataclass
+class InProcessReference:
+    """Stands in for the contained child: the reference is a function of this test."""
+
+    function: Callable[[Array, float], Array] = lambda x, a: a * x.astype(np.float64)
+    fault: ReferenceFault | None = None
+
+    def evaluate(
+        self, _source: str, _ir: KernelIR, questions: Sequence[Question], **_limits: Any
+    ) -> list[Truth] | ReferenceFault:
+        if self.fault is not None:
+            return self.fault
+        return [
+            Truth({"y": self.function(np.asarray(q.inputs["x"]), float(q.scalars["a"]))}, {})
+            for q in questions
+        ]
+
+
+def suite_of(ir: KernelIR, runner: Any = None) -> Suite:
+    return Suite(ir, "reference", runner=runner or InProcessReference(), seed=11)
+
+
+def verdict(
+    executor: ScriptedExecutor | None = None, *, ir: Mapping[str, Any] = IR, plan: Mapping[str, Any] = PLAN, source: str = SOURCE,
+    compiled: CompileResult = COMPILED, runner: Any = None, **options: Any,
+) -> Verdict:  # fmt: skip
+    document = KernelIR.model_validate(ir)
+    kernel = Kernel(source=source, plan=LaunchPlan.model_validate(plan))
+    return judge(
+        kernel, document, suite_of(document, runner), executor=executor or ScriptedExecutor(),  # type: ignore[arg-type]
+        compiler=ScriptedCompiler(compiled), target="sm_90a", seed=1, **{"max_seconds": 60.0, **options},  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def status(found: Verdict, stage: Any) -> str:
+    result = found.stage(stage)
+    assert result is not None
+    return result.status
+
+
+def test_an_honest_kernel_passes_every_stage_that_is_required() -> None:
+    seen: list[StageResult] = []
+    found = verdict(on_stage=seen.append)
+    assert found.accepted, found.failure
+    assert {s.name for s in found.stages if s.status == "passed"} == {*REQUIRED, "tiny"}
+    assert tuple(s.name for s in found.stages) == STAGES
+    assert [s.name for s in seen] == list(STAGES[:-1])
+    covered = found.stage("values").covered  # type: ignore[union-attr]
+    assert covered["cases"] > 5
+    assert "large" in covered["regimes"]
+
+
+def test_several_hidden_calls_run_in_one_process_with_two_poisons() -> None:
+    executor = ScriptedExecutor()
+    verdict(executor)
+    first, again = executor.jobs[-2:]
+    assert 5 <= len(first.calls) == len(again.calls)
+    assert first.poison != again.poison
+    assert len({call["x"].tobytes() for call in first.calls}) == len(first.calls)
+
+
+def wrong_after(calls: int) -> Answer:
+    return lambda x, a, call, job: scaled(x, a, call, job) + (call >= calls and len(job.calls) > 3)
+
+
+def wrong_beyond(n: int) -> Answer:
+    return lambda x, a, call, job: scaled(x, a, call, job) * np.float32(1.5 if x.size > n else 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "stage", "class_"),
+    [
+        (wrong_beyond(0), "tiny", "mismatch"),
+        (wrong_beyond(15_000), "target", "mismatch"),
+        (wrong_after(3), "repeat", "mismatch"),
+        (lambda x, a, _c, _j: (a * x.astype(np.float16)).astype(np.float32), "tiny", "precision"),
+        (lambda x, _a, _c, _j: np.full_like(x, np.nan), "tiny", "nonfinite"),
+        (lambda *_: JobFault("data_race", "line 3: a race"), "tiny", "data_race"),
+        (lambda *_: JobFault("timeout", "no end"), "tiny", "timeout"),
+    ],
+)
+def test_a_wrong_kernel_is_rejected_where_it_shows(answer: Answer, stage: str, class_: str) -> None:
+    found = verdict(ScriptedExecutor(answer))
+    assert (found.outcome, found.failure and found.failure.stage) == ("rejected", stage)
+    assert found.failure is not None
+    allowed = {class_, "mismatch"} if class_ == "precision" else {class_}
+    assert found.failure.class_ in allowed
+    assert status(found, stage) == "failed"
+    later = STAGES[STAGES.index(stage) + 1 :]  # type: ignore[arg-type]
+    assert {status(found, s) for s in later} == {"not_measured"}
+
+
+def test_the_failure_quotes_one_element_and_the_sizes() -> None:
+    found = verdict(ScriptedExecutor(wrong_beyond(0)))
+    assert found.failure is not None
+    assert {"index", "got", "expected", "shape", "dims", "regime"} <= set(found.failure.evidence)
+    assert "constant factor of 1.5" in found.failure.message or found.failure.evidence["of"] == 1
+    assert not any(isinstance(v, (list, tuple)) and len(v) > 4 for v in found.failure.evidence.values())
+
+
+def test_bytes_never_written_are_named() -> None:
+    found = verdict(ScriptedExecutor(unwritten=8))
+    assert found.failure is not None
+    assert found.failure.class_ == "unwritten_output"
+
+
+def drifting() -> Answer:
+    """Right within the tolerance, with other bits in each process."""
+    return lambda x, a, call, job: np.nextafter(scaled(x, a, call, job), np.float32(job.poison % 2 * 9e9))
+
+
+def test_other_bits_are_a_warning_unless_determinism_is_asked_for() -> None:
+    free = verdict(ScriptedExecutor(drifting()))
+    assert free.accepted
+    assert any("bits" in w for w in free.warnings)
+    strict = verdict(ScriptedExecutor(drifting()), ir={**IR, "numerics": {"deterministic": True}})
+    assert strict.failure is not None
+    assert (strict.outcome, strict.failure.class_) == ("rejected", "nondeterministic")
+
+
+def test_float_atomics_are_refused_only_under_determinism() -> None:
+    source = SOURCE.replace("{}", "{ atomicAdd(&y[n], a); }")
+    assert verdict(source=source).accepted
+    strict = verdict(source=source, ir={**IR, "numerics": {"deterministic": True}})
+    assert strict.failure is not None
+    assert (strict.failure.stage, strict.failure.class_) == ("policy", "nondeterministic")
+
+
+def test_without_a_checker_tiny_is_not_measured_and_does_not_block() -> None:
+    found = verdict(ScriptedExecutor(modes=frozenset({"plain"})))
+    assert found.accepted
+    assert status(found, "tiny") == "not_measured"
+
+
+def test_what_the_checker_cannot_run_has_not_passed() -> None:
+    checker = ScriptedExecutor(lambda *_: JobNotRun("unsupported", "wgmma"))
+    found = verdict(ScriptedExecutor(modes=frozenset({"plain"})), checker=checker)
+    assert found.accepted
+    tiny = found.stage("tiny")
+    assert tiny is not None
+    assert tiny.status == "not_measured"
+    assert "wgmma" in tiny.detail
+
+
+@pytest.mark.parametrize("reason", ["unsupported", "resources", "environment"])
+def test_a_job_that_did_not_run_leaves_the_kernel_undecided(reason: Any) -> None:
+    found = verdict(ScriptedExecutor(lambda *_: JobNotRun(reason, "no")))
+    assert found.failure is not None
+    assert (found.outcome, found.failure.class_, found.failure.is_candidates) == ("undecided", reason, False)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "outcome", "class_"),
+    [
+        (
+            CompileRejected(
+                diagnostics=(Diagnostic(severity="error", line=7, message="expected ;"),), seconds=0.1
+            ),
+            "rejected",
+            "compile",
+        ),
+        (CompileTimedOut(seconds=60), "rejected", "compile"),
+        (CompileEnvironment(message="no NVRTC", remedy="install it"), "undecided", "environment"),
+    ],
+)
+def test_compile_results_are_told_apart(compiled: CompileResult, outcome: str, class_: str) -> None:
+    found = verdict(compiled=compiled)
+    assert found.failure is not None
+    assert (found.outcome, found.failure.class_, found.failure.stage) == (outcome, class_, "compile")
+
+
+def test_limits_of_a_launch_are_explained_with_arithmetic() -> None:
+    greedy = COMPILED.model_copy(update={"kernels": (KernelFacts(name="k", registers=255),)})
+    plan = {"steps": [{**PLAN["steps"][0], "block": [512]}]}
+    found = verdict(compiled=greedy, plan=plan)
+    assert found.failure is not None
+    assert found.failure.class_ == "launch_config"
+    assert "255 x 512 = 130560" in found.failure.message
+
+
+@pytest.mark.parametrize(
+    ("source", "plan", "stage"),
+    [
+        ("int f();", PLAN, "parse"),
+        (SOURCE, {"steps": [{**PLAN["steps"][0], "launch": "other"}]}, "parse"),
+        (SOURCE, {"steps": [{**PLAN["steps"][0], "grid": ["n // (n - 20000)"]}]}, "launch_config"),
+        (SOURCE, {**PLAN, "compile": {"fast_math": True}}, "policy"),
+        ('#include "/etc/passwd"\n' + SOURCE, PLAN, "policy"),
+    ],
+)
+def test_what_needs_no_run_is_refused_at_its_own_stage(source: str, plan: dict[str, Any], stage: str) -> None:
+    found = verdict(source=source, plan=plan)
+    assert found.failure is not None
+    assert (found.outcome, found.failure.stage, status(found, stage)) == ("rejected", stage, "failed")
+
+
+def test_a_slow_cpu_reduces_the_target_instead_of_blaming_the_kernel() -> None:
+    def slow(x: Array, a: float, call: int, job: Job) -> Array | JobResult:
+        return JobFault("timeout", "slow") if x.size > 50_000 else scaled(x, a, call, job)
+
+    found = verdict(ScriptedExecutor(slow, name="cpu"), ir={**IR, "dims": [{"name": "n", "value": 900_000}]})
+    target = found.stage("target")
+    assert found.accepted, found.failure
+    assert target is not None
+    assert target.scaled is not None
+    assert target.scaled["n"] <= 50_000
+
+
+def test_time_that_is_over_leaves_the_kernel_undecided() -> None:
+    found = verdict(max_seconds=1e-9)
+    assert found.failure is not None
+    assert (found.outcome, found.failure.class_) == ("undecided", "resources")
+
+
+def test_a_reference_that_fails_is_never_the_kernels_fault() -> None:
+    found = verdict(runner=InProcessReference(fault=ReferenceFault("raised", "the reference failed: x")))
+    assert found.failure is not None
+    assert (found.outcome, found.failure.class_) == ("undecided", "oracle")
+
+
+def test_fixed_sizes_are_named() -> None:
+    assert verdict().verified_for is None
+    fixed = verdict(ir={**IR, "dims": [{"name": "n", "value": 20_000, "fixed": True}]})
+    assert fixed.verified_for == {"n": 20_000}
+
+
+def test_sizes_around_the_kernels_own_numbers_are_tried() -> None:
+    plan = LaunchPlan.model_validate({"tunables": {"TILE": [48]}, "steps": [
+        {"repeat": {"var": "t", "count": 2}, "steps": [{"launch": "k", "grid": ["cdiv(n, 512)"], "block": ["TILE", 4]}]}]})  # fmt: skip
+    assert critical_sizes(plan) == [48, 192, 512]
+
+
+@pytest.mark.parametrize(
+    ("function", "class_"),
+    [
+        (lambda x, _a: np.ones(x.shape), "oracle"),
+        (lambda x, a: np.full(x.shape, a + x.astype(np.float64).sum() * 0), "oracle"),
+    ],
+)
+def test_a_suite_that_cannot_tell_may_not_judge(function: Any, class_: str) -> None:
+    doubt = doubt_suite(suite_of(KernelIR.model_validate(IR), InProcessReference(function)), ())
+    assert doubt is not None
+    assert doubt.class_ == class_
+
+
+def test_an_honest_suite_is_not_doubted() -> None:
+    assert doubt_suite(suite_of(KernelIR.model_validate(IR)), (64,)) is None
