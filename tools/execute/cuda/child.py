@@ -418,7 +418,10 @@ def main() -> None:
     except Failed as exc:
         reply, data = exc.answer, []
     except Exception as exc:  # noqa: BLE001 - a mistake of ours must not look like the candidate's
-        reply, data = {"status": "not_run", "reason": "environment", "message": f"{type(exc).__name__}: {exc}"[:500]}, []
+        reply, data = (
+            {"status": "not_run", "reason": "environment", "message": f"{type(exc).__name__}: {exc}"[:500]},
+            [],
+        )
     write_frame(answer, reply, data)
     answer.close()
     os._exit(0)  # a context with a sticky error may hang in its own clean-up

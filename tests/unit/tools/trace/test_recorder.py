@@ -52,7 +52,9 @@ def test_errors_are_kept_and_redacted(tmp_path: Path) -> None:
 
 def test_runs_cut_off_by_a_kill_are_closed_once(tmp_path: Path) -> None:
     recorder = TraceRecorder(tmp_path, redactor=Redactor())
-    recorder.create_run("node", {}, "chain", id="1", trace_id="1", dotted_order="a", start_time="2026-01-01T00:00:00")
+    recorder.create_run(
+        "node", {}, "chain", id="1", trace_id="1", dotted_order="a", start_time="2026-01-01T00:00:00"
+    )
     assert read_trace(tmp_path) == []
     assert close_interrupted(tmp_path) == 1
     assert close_interrupted(tmp_path) == 0

@@ -23,13 +23,24 @@ def test_known_key_shapes_are_masked_wherever_they_stand(secret: str) -> None:
 
 
 def test_names_that_mean_a_secret_are_masked_and_token_counts_are_not() -> None:
-    shown = Redactor().value({"api_key": "x", "Authorization": "y", "input_tokens": 7, "max_tokens": 9, "password": ""})
-    assert shown == {"api_key": MASK, "Authorization": MASK, "input_tokens": 7, "max_tokens": 9, "password": ""}
+    shown = Redactor().value(
+        {"api_key": "x", "Authorization": "y", "input_tokens": 7, "max_tokens": 9, "password": ""}
+    )
+    assert shown == {
+        "api_key": MASK,
+        "Authorization": MASK,
+        "input_tokens": 7,
+        "max_tokens": 9,
+        "password": "",
+    }
 
 
 def test_own_secrets_and_patterns() -> None:
     clean = Redactor([r"project-\d+"], secrets=["tell-no-one"])
-    assert clean.text("project-42 tell-no-one http://user:pass1234@host/") == f"{MASK} {MASK} http://{MASK}@host/"
+    assert (
+        clean.text("project-42 tell-no-one http://user:pass1234@host/")
+        == f"{MASK} {MASK} http://{MASK}@host/"
+    )
 
 
 def test_ordinary_kernel_text_stays() -> None:
@@ -40,7 +51,9 @@ def test_ordinary_kernel_text_stays() -> None:
 def test_values_are_bounded_and_json() -> None:
     loop: list[object] = []
     loop.append(loop)
-    big = Redactor().value({"text": "a" * (10 * MAX_TEXT), "list": list(range(10_000)), "raw": b"12", "loop": loop, "o": {1, 2}})
+    big = Redactor().value(
+        {"text": "a" * (10 * MAX_TEXT), "list": list(range(10_000)), "raw": b"12", "loop": loop, "o": {1, 2}}
+    )
     assert len(big["text"]) <= MAX_TEXT
     assert len(big["list"]) == MAX_ITEMS
     assert big["raw"] == "[2 bytes]"
