@@ -45,6 +45,8 @@ from cuda_harness.tools.process import Finished, run
 from cuda_harness.tools.toolchain.source import SourceFacts, inspect, resolve_includes
 
 COMPILE_S = 60.0
+MAX_WORKERS = 8
+"""OS threads of plain mode; with 16 of them the sandbox of a newer C library ended the runner."""
 _START_S = 0.03
 """Seconds to start a child, map its memory and read its report."""
 _MOVED_PER_S = 0.4e9
@@ -97,7 +99,7 @@ class CpuExecutor:
         host_compiler()
         self._cache = BuildCache(cache)
         self._unsafe = unsafe
-        self._workers = workers or len(os.sched_getaffinity(0))
+        self._workers = workers or min(MAX_WORKERS, len(os.sched_getaffinity(0)))
         self._cancel = threading.Event()
 
     def device(self) -> DeviceFacts:
