@@ -44,7 +44,9 @@ def answer(system: str, human: str) -> str:
     }  # fmt: skip
     writer = writers.get(question.role)
     if writer is None:
-        return _refused(f"the role {question.role or 'without a header'!r} is not played by the built-in templates")
+        return _refused(
+            f"the role {question.role or 'without a header'!r} is not played by the built-in templates"
+        )
     try:
         return writer(question)
     except Refusal as exc:
@@ -124,13 +126,17 @@ def _design(question: Question) -> int:
 def _arbitrate(question: Question) -> str:
     """Say who is wrong when two references disagree: both come from one formula, so neither author can judge."""
     del question
-    reason = "the built-in templates derive both references from the same formula and cannot judge between them"
+    reason = (
+        "the built-in templates derive both references from the same formula and cannot judge between them"
+    )
     return _json({"wrong": "ir", "reason": reason})
 
 
 def _evolve(question: Question) -> str:
     del question
-    return _json({"stop": "the built-in templates have one fast design; its tunables are searched without them"})
+    return _json(
+        {"stop": "the built-in templates have one fast design; its tunables are searched without them"}
+    )
 
 
 __all__ = ["CAN", "HOW_TO_NAME_A_MODEL", "answer", "make"]

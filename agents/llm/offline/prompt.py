@@ -34,7 +34,8 @@ def read_prompt(system: str, human: str) -> Question:
 def _sections(human: str) -> dict[str, str]:
     """Return heading -> contents of the first fence below it; a heading inside a fence is text."""
     found: dict[str, str] = {}
-    heading, fence, lines = "", "", []
+    heading = fence = ""
+    lines: list[str] = []
     for line in human.split("\n"):
         if fence:
             if line.strip("`") == "" and len(line) >= len(fence):

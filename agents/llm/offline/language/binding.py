@@ -85,7 +85,7 @@ class Problem:
         extents = dict(zip(statement.indices, target.shape, strict=True))
         reduced = bound_variables(statement.value)
         if reduced & set(extents):
-            msg = f"index {sorted(reduced & set(extents))[0]!r} is bound twice in the formula for {target.name!r}"
+            msg = f"index {min(reduced & set(extents))!r} is bound twice in the formula for {target.name!r}"
             raise FormulaError(msg)
         self._collect(statement.value, extents, reduced)
         for node in walk(statement.value):

@@ -26,7 +26,7 @@ _ONE: dict[str, Callable[..., float]] = {
     "exp": math.exp, "exp2": lambda x: 2.0**x, "expm1": math.expm1, "log": math.log, "log2": math.log2, "log10": math.log10,
     "log1p": math.log1p, "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "sin": math.sin, "cos": math.cos,
     "tan": math.tan, "tanh": math.tanh, "sinh": math.sinh, "cosh": math.cosh, "asin": math.asin, "acos": math.acos,
-    "atan": math.atan, "erf": math.erf, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc,
+    "atan": math.atan, "erf": math.erf, "erfc": math.erfc, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc,
     "round": lambda x: float(round(x)), "abs": abs, "sign": lambda x: (x > 0) - (x < 0), "min": min, "max": max, "pow": math.pow,
 }  # fmt: skip
 _TWO: dict[str, Callable[[float, float], float]] = {
@@ -40,7 +40,11 @@ class Evaluation:
     """Runs the statements of a problem over dictionaries of elements."""
 
     def __init__(
-        self, problem: Problem, dims: Mapping[str, int], scalars: Mapping[str, float], inputs: Mapping[str, Values]
+        self,
+        problem: Problem,
+        dims: Mapping[str, int],
+        scalars: Mapping[str, float],
+        inputs: Mapping[str, Values],
     ) -> None:
         self.problem, self.dims, self.scalars = problem, dims, scalars
         self.arrays: dict[str, Values] = dict(inputs)
@@ -93,7 +97,10 @@ class Evaluation:
         ranges = [range(self.extents[v]) for v in node.variables]
         if node.bound is not None:
             ranges = [range(at[node.bound[1]] + (node.bound[0] == "<="))]
-        terms = [self.value(node.body, {**at, **dict(zip(node.variables, p, strict=True))}) for p in product(*ranges)]
+        terms = [
+            self.value(node.body, {**at, **dict(zip(node.variables, p, strict=True))})
+            for p in product(*ranges)
+        ]
         match node.kind:
             case "sum":
                 return math.fsum(terms)

@@ -36,7 +36,9 @@ class Function:
     """What to say in an edge rule when the formula is not enough."""
 
 
-def _math(name: str, *, numpy: str = "", python: str = "", domain: Domain = "any", flops: int = 8) -> Function:
+def _math(
+    name: str, *, numpy: str = "", python: str = "", domain: Domain = "any", flops: int = 8
+) -> Function:
     return Function(
         ("x",), f"np.{numpy or name}({{0}})", python=python or f"math.{name}({{0}})", c=f"{name}@({{0}})",
         domain=domain, flops=flops,
@@ -60,6 +62,8 @@ _PRIMITIVES: dict[str, Function] = {
     "asin": _math("asin", numpy="arcsin", domain="unit"), "acos": _math("acos", numpy="arccos", domain="unit"),
     "atan": _math("atan", numpy="arctan"), "erf": Function(("x",), "special.erf({0})", python="math.erf({0})",
                                                           c="erf@({0})", flops=12),
+    "erfc": Function(("x",), "special.erfc({0})", python="math.erfc({0})", c="erfc@({0})", flops=12,
+                     words="erfc(x) = 1 - erf(x)"),
     "floor": _math("floor", flops=1), "ceil": _math("ceil", flops=1), "trunc": _math("trunc", flops=1),
     "round": Function(("x",), "np.rint({0})", python="float(round({0}))", c="rint@({0})",
                       words="round is to the nearest integer, halves to even"),
@@ -109,10 +113,10 @@ _NAMED: dict[str, Function] = {
     "mish": Function(("x",), "({0}) * np.tanh(np.logaddexp(0.0, {0}))", "x*tanh(max(x, 0) + log1p(exp(-|x|)))",
                      c_body="return x * tanh@(fmax@(x, T(0)) + log1p@(exp@(-fabs@(x))));", flops=28),
     "gelu": Function(("x",), "0.5 * ({0}) * special.erfc(-({0}) * 0.7071067811865476)",
-                     "0.5*x*(1 + erf(x*0.7071067811865476))", c_body="return 0.5~ * x * erfc@(x * -0.7071067811865476~);",
+                     "0.5*x*erfc(-x*0.7071067811865476)", c_body="return 0.5~ * x * erfc@(x * -0.7071067811865476~);",
                      flops=14),
     "gelu_tanh": Function(("x",), "({0}) * special.expit(1.5957691216057308 * (({0}) + 0.044715 * ({0}) ** 3))",
-                          "0.5*x*(1 + tanh(0.7978845608028654*(x + 0.044715*x*x*x)))",
+                          "x/(1 + exp(-1.5957691216057308*(x + 0.044715*x*x*x)))",
                           c_body="const T u = 1.5957691216057308~ * (x + 0.044715~ * x * x * x), e = exp@(-fabs@(u));\n"
                                  "  return x * ((u >= T(0) ? T(1) : e) / (T(1) + e));", flops=16),
     "softsign": Function(("x",), "({0}) / (1.0 + np.abs({0}))", "x/(1 + |x|)", c_body="return x / (T(1) + fabs@(x));",

@@ -189,7 +189,9 @@ class _Parser:
         if isinstance(body, Binary) and body.op in "*/":
             inner = free_variables(body.right, frozenset(divisor.variables))
             if not inner:
-                self.fail("put parentheses around the reduction in the divisor: it is not clear where it ends")
+                self.fail(
+                    "put parentheses around the reduction in the divisor: it is not clear where it ends"
+                )
 
     def signed(self) -> Node:
         if self.accept("-") is not None:

@@ -56,7 +56,10 @@ def lower_columns(building: Building, primitive: Primitive) -> None:
     else:
         shared, keep = f"__shared__ {real} parts[DEPTH][32];", "parts[threadIdx.y][threadIdx.x] = acc;"
         merge = [f"acc = {reduction.merge('acc', 'parts[w][threadIdx.x]')};"]
-    first = [f"{real} acc = {reduction.first};", *([f"int64_t acc_at = {NO_INDEX};"] if reduction.is_arg else [])]
+    first = [
+        f"{real} acc = {reduction.first};",
+        *([f"int64_t acc_at = {NO_INDEX};"] if reduction.is_arg else []),
+    ]
     building.add(text, f"""{text.signature()} {{
   {shared}
   const int64_t flat = (int64_t)blockIdx.x * 32 + threadIdx.x;

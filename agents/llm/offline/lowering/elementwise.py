@@ -54,7 +54,9 @@ def _in_step(building: Building, primitive: Primitive) -> bool:
     own = tuple(Name(v) for v in primitive.outer)
     shape = primitive.bound.shape
     value = primitive.bound.statement.value
-    if not own or any(isinstance(n, Name) and n.name in primitive.bound.extents for n in _outside_indices(value)):
+    if not own or any(
+        isinstance(n, Name) and n.name in primitive.bound.extents for n in _outside_indices(value)
+    ):
         return False
     arrays = building.problem.arrays
     return all(a.indices == own and arrays[a.name].shape == shape for a in accesses(value))
@@ -82,7 +84,9 @@ def _lower_packed(building: Building, primitive: Primitive) -> None:
     single = Emitter(text, primitive.bound, {}, primitive.dtype, flat="flat")
     tail = single.store(single.value(value))
     packs = {n: text.reserve(f"{n}_pack") for n in read}
-    several = Emitter(text, primitive.bound, {}, primitive.dtype, loaded={n: f"{p}.v[k]" for n, p in packs.items()})
+    several = Emitter(
+        text, primitive.bound, {}, primitive.dtype, loaded={n: f"{p}.v[k]" for n, p in packs.items()}
+    )
     whole = several.result(several.value(value))
     out = text.reserve("out_pack")
     loads = [

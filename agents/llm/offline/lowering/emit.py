@@ -226,7 +226,9 @@ class Emitter:
             raise FormulaError(msg)
         if body:
             name = f"{node.name}_of"
-            self.text.helpers[f"{name}:{self.dtype}"] = _device_function(name, function.parameters, body, self.dtype)
+            self.text.helpers[f"{name}:{self.dtype}"] = _device_function(
+                name, function.parameters, body, self.dtype
+            )
             return f"{name}({', '.join(args)})"
         return _typed(function.c, self.dtype).format(*args)
 
@@ -243,7 +245,9 @@ class Emitter:
         if isinstance(exponent, Num) and exponent.value in {1, 2, 3, 4}:
             name = f"pow{int(exponent.value)}_of"
             product = " * ".join(["x"] * int(exponent.value))
-            self.text.helpers[f"{name}:{self.dtype}"] = _device_function(name, ("x",), f"return {product};", self.dtype)
+            self.text.helpers[f"{name}:{self.dtype}"] = _device_function(
+                name, ("x",), f"return {product};", self.dtype
+            )
             return f"{name}({self.value(base)})"
         if self.dtype == "int64":
             msg = "integer powers beyond 4 are not lowered"
@@ -323,10 +327,16 @@ def product(sizes: list[str] | tuple[str, ...]) -> str:
     factors = [s for s in sizes if s != "1"]
     if not factors:
         return "1"
-    return factors[0] if len(factors) == 1 else "*".join(f if f.replace("_", "a").isalnum() else f"({f})" for f in factors)
+    return (
+        factors[0]
+        if len(factors) == 1
+        else "*".join(f if f.replace("_", "a").isalnum() else f"({f})" for f in factors)
+    )
 
 
-def unflatten(text: KernelText, variables: tuple[str, ...], extents: dict[str, str], flat: str, names: dict[str, str]) -> list[str]:
+def unflatten(
+    text: KernelText, variables: tuple[str, ...], extents: dict[str, str], flat: str, names: dict[str, str]
+) -> list[str]:
     """Return C lines that declare each index variable from a linear index, the last running fastest."""
     lines: list[str] = []
     rest = flat

@@ -54,7 +54,9 @@ def lower_full(building: Building, primitive: Primitive) -> None:
     block = building.tune("BLOCK", [256, 128, 512])
     building.launch(text, grid=parts, block=[block])
     _merge(building, primitive, reduction, scratch, parts, total)
-    building.notes.append("a full reduction leaves one partial result a block and merges them in a second launch")
+    building.notes.append(
+        "a full reduction leaves one partial result a block and merges them in a second launch"
+    )
 
 
 def _partials(building: Building, primitive: Primitive, reduction: Reduction, parts: str) -> list[str]:
@@ -75,7 +77,9 @@ def _partials(building: Building, primitive: Primitive, reduction: Reduction, pa
     return [value, place]
 
 
-def _merge(building: Building, primitive: Primitive, reduction: Reduction, scratch: list[str], parts: str, total: str) -> None:
+def _merge(
+    building: Building, primitive: Primitive, reduction: Reduction, scratch: list[str], parts: str, total: str
+) -> None:
     node = primitive.reduction
     assert node is not None  # noqa: S101 - the caller asked
     text = building.kernel(f"merge_{primitive.target}")

@@ -42,7 +42,9 @@ def contraction_of(primitive: Primitive) -> Contraction | None:
     if not rows or not cols or len(rows) + len(cols) + len(batch) != len(own):
         return None
     left, right = body.left, body.right
-    if own.index(rows[-1]) > own.index(cols[-1]):  # the output's fastest axis runs along the columns of the tile
+    if own.index(rows[-1]) > own.index(
+        cols[-1]
+    ):  # the output's fastest axis runs along the columns of the tile
         left, right, rows, cols = right, left, cols, rows
     return Contraction(left, right, batch, rows, cols, node.variables)
 
@@ -54,15 +56,21 @@ def lower_matmul(building: Building, primitive: Primitive, found: Contraction) -
     building.keep(primitive.target)
     text = building.kernel(f"product_{primitive.target}")
     extents = primitive.bound.extents
-    m, n, k, b = (product([extents[v] for v in names]) for names in (found.rows, found.cols, found.inner, found.batch))
+    m, n, k, b = (
+        product([extents[v] for v in names]) for names in (found.rows, found.cols, found.inner, found.batch)
+    )
     sizes = {name: text.size(expression) for name, expression in {"m": m, "n": n, "k": k}.items()}
     index = {v: text.reserve(v) for v in extents}
     emitter = Emitter(text, primitive.bound, index, primitive.dtype)
     real = emitter.real
     batch = unflatten(text, found.batch, extents, "batch", index) if found.batch else []
     tiles_m, tiles_n = text.size(f"cdiv({m}, TILE)"), text.size(f"cdiv({n}, TILE)")
-    load_left = _load(text, emitter, found.left, "left", found.rows, found.inner, sizes["m"], sizes["k"], real)
-    load_right = _load(text, emitter, found.right, "right", found.cols, found.inner, sizes["n"], sizes["k"], real)
+    load_left = _load(
+        text, emitter, found.left, "left", found.rows, found.inner, sizes["m"], sizes["k"], real
+    )
+    load_right = _load(
+        text, emitter, found.right, "right", found.cols, found.inner, sizes["n"], sizes["k"], real
+    )
     emitter.replaced[node] = "acc[mm][nn]"
     rows = unflatten(text, found.rows, extents, "at_m", index)
     cols = unflatten(text, found.cols, extents, "at_n", index)
@@ -129,6 +137,8 @@ def _load(
     names = emitter.index
     first = f"first_{'m' if tile == 'left' else 'n'} + {side}"
     lines += ["    " + line for line in unflatten(text, along, emitter.bound.extents, f"({first})", names)]
-    lines += ["    " + line for line in unflatten(text, inner, emitter.bound.extents, f"(first_k + {step})", names)]
+    lines += [
+        "    " + line for line in unflatten(text, inner, emitter.bound.extents, f"(first_k + {step})", names)
+    ]
     lines += [f"    value = {emitter.value(source)};", "  }", f"  {tile}[{step}][{side}] = value;", "}"]
     return lines

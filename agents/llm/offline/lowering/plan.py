@@ -47,13 +47,22 @@ class Building:
 
     def add(self, text: KernelText, body: str) -> None:
         """Take a finished kernel in."""
-        for helper in text.helpers.values():  # keyed by text: float and double forms of one name are overloads
+        for (
+            helper
+        ) in text.helpers.values():  # keyed by text: float and double forms of one name are overloads
             self.helpers.setdefault(helper, helper)
         self.kernels.append(body)
 
-    def launch(self, text: KernelText, *, grid: str, block: list[str | int], when: str | None = None, name: str = "") -> None:
+    def launch(
+        self, text: KernelText, *, grid: str, block: list[str | int], when: str | None = None, name: str = ""
+    ) -> None:
         """Add a launch of `text`, or of its variant `name`, with the arguments it collected."""
-        step: dict[str, Any] = {"launch": name or text.name, "grid": [grid], "block": block, "args": text.args}
+        step: dict[str, Any] = {
+            "launch": name or text.name,
+            "grid": [grid],
+            "block": block,
+            "args": text.args,
+        }
         if when is not None:
             step["when"] = when
         self.steps.append(step)

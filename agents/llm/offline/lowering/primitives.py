@@ -98,7 +98,9 @@ def _variables_in_order(node: Reduce, bound: Bound) -> tuple[str, ...]:
     return tuple(known + sorted(free - set(known)))
 
 
-def _own_value(problem: Problem, bound: Bound, node: Reduce, dtype: str, found: list[Primitive]) -> Access | Name:
+def _own_value(
+    problem: Problem, bound: Bound, node: Reduce, dtype: str, found: list[Primitive]
+) -> Access | Name:
     indices = _variables_in_order(node, bound)
     number = sum(name.startswith("part") for name in problem.arrays)
     name = f"part{number}"

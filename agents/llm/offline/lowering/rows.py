@@ -42,7 +42,9 @@ class RowProgram:
             return False
         written = {m.target: len(m.outer) for m in self.members}
         for access in accesses(primitive.bound.statement.value):
-            if access.name in written and access.indices != tuple(Name(v) for v in order[: written[access.name]]):
+            if access.name in written and access.indices != tuple(
+                Name(v) for v in order[: written[access.name]]
+            ):
                 return False
         return True
 
@@ -66,7 +68,13 @@ def lower_rows(building: Building, program: RowProgram, needed: set[str], *, sho
     rows, cols = product(program.outer_extents), product(program.inner_extents)
     row_size, col_size = text.size(rows), text.size(cols)
     outer_vars = program.members[0].outer
-    lines = unflatten(text, outer_vars, program.members[0].bound.extents, "row", dict(zip(outer_vars, row_names, strict=True)))
+    lines = unflatten(
+        text,
+        outer_vars,
+        program.members[0].bound.extents,
+        "row",
+        dict(zip(outer_vars, row_names, strict=True)),
+    )
     for member in program.members:
         lines += _member(building, text, program, member, row_names, col_size, needed)
     body = indent(lines, 2)
@@ -180,4 +188,9 @@ def _map(text: KernelText, emitter: Emitter, member: Primitive, program: RowProg
     decode = _inner_loop(text, inner, emitter, col)
     emitter.flat = f"row * {cols} + {col}"
     store = emitter.store(emitter.value(member.bound.statement.value))
-    return [f"for (int64_t {col} = rank; {col} < {cols}; {col} += THREADS) {{", *("  " + d for d in decode), f"  {store}", "}"]
+    return [
+        f"for (int64_t {col} = rank; {col} < {cols}; {col} += THREADS) {{",
+        *("  " + d for d in decode),
+        f"  {store}",
+        "}",
+    ]

@@ -32,7 +32,10 @@ def lower_transpose(building: Building, primitive: Primitive, read: Access) -> N
     batch = tuple(v for v in primitive.outer if v not in {across, along})
     index = {v: text.reserve(v) for v in primitive.outer}
     size_across, size_along = text.size(extents[across]), text.size(extents[along])
-    tiles_across, tiles_along = text.size(f"cdiv({extents[across]}, 32)"), text.size(f"cdiv({extents[along]}, 32)")
+    tiles_across, tiles_along = (
+        text.size(f"cdiv({extents[across]}, 32)"),
+        text.size(f"cdiv({extents[along]}, 32)"),
+    )
     emitter = Emitter(text, primitive.bound, index, primitive.dtype)
     value = emitter.value(read)
     emitter.replaced[read] = "tile[threadIdx.x][threadIdx.y + s]"

@@ -74,7 +74,11 @@ class Builder:
     def run(self, stage: Stage) -> None:
         """Apply one stage."""
         handler = getattr(self, f"do_{stage.kind}")
-        self.recipe.words.append(stage.name if stage.name.isidentifier() else {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "power"}.get(stage.name[:1], "op"))
+        self.recipe.words.append(
+            stage.name
+            if stage.name.isidentifier()
+            else {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "power"}.get(stage.name[:1], "op")
+        )
         if self.compare is not None and self.compare.get("mode") == "index":
             msg = f"nothing can be applied to an index ({stage.text!r} after {self.recipe.words[-2]})"
             raise Refusal(msg)
@@ -89,7 +93,11 @@ class Builder:
         name = stage.name
         if name == "negate":
             recipe.value = Negate(recipe.value)
-        elif name in {"square", "cube", "reciprocal", "exp", "log", "sqrt"} and self.details.noun == "matrix" and "matrix_function" in self.details.flags:
+        elif (
+            name in {"square", "cube", "reciprocal", "exp", "log", "sqrt"}
+            and self.details.noun == "matrix"
+            and "matrix_function" in self.details.flags
+        ):
             msg = f"{stage.text!r} of a matrix can mean the function of each element or of the matrix; say 'of each element'"
             raise Refusal(msg)
         elif name == "clamp":
@@ -100,7 +108,11 @@ class Builder:
             bounds = [Negate(number(-v)) if v < 0 else number(v) for v in (low, high)]
             recipe.apply("clamp", *bounds)
         elif name == "leaky_relu":
-            key = "slope" if "slope" in self.details.parameters or "alpha" not in self.details.parameters else "alpha"
+            key = (
+                "slope"
+                if "slope" in self.details.parameters or "alpha" not in self.details.parameters
+                else "alpha"
+            )
             recipe.apply(name, self.parameter(key, 0.01, "negative slope"))
         elif name in {"elu", "celu"}:
             recipe.apply(name, self.parameter("alpha", 1.0, "alpha"))
@@ -123,7 +135,9 @@ class Builder:
         value = stage.values[0]
         if value is None:
             low, high = (0.5, 3.0) if stage.name == "/" else (-3.0, 3.0)
-            other: Node = recipe.scalar("alpha", 1.5, low, high, stated=False, why="the request passes a scalar and names no value")
+            other: Node = recipe.scalar(
+                "alpha", 1.5, low, high, stated=False, why="the request passes a scalar and names no value"
+            )
         else:
             if stage.name == "/" and value == 0:
                 msg = "it divides by zero"
@@ -144,7 +158,11 @@ class Builder:
             other = recipe.input("r", recipe.axes)
             operands = [recipe.value, other]
             if op.startswith(("-", "/")) and "subtract" in stage.text:
-                recipe.assume("operands of the difference", "the result so far minus the second array", "the order of the words")
+                recipe.assume(
+                    "operands of the difference",
+                    "the result so far minus the second array",
+                    "the order of the words",
+                )
         else:
             count = self.details.operands or 2
             recipe.axes = self.shaper.common()
@@ -176,11 +194,16 @@ class Builder:
     def do_both(self, stage: Stage) -> None:
         """A word that means arithmetic of arrays or a reduction, by what it is applied to."""
         several = (self.details.operands or len(self.details.names)) >= 2
-        arithmetic = stage.text.startswith(_ARITHMETIC) and not stage.text.startswith("add up") and self.details.axis != "all"
-        if not self.started and self.details.axis is None and (several or arithmetic or "elementwise" in self.details.flags):
+        arithmetic = (
+            stage.text.startswith(_ARITHMETIC)
+            and not stage.text.startswith("add up")
+            and self.details.axis != "all"
+        )
+        fresh = not self.started and (several or "elementwise" in self.details.flags)
+        if self.details.axis is None and (fresh or arithmetic):
             self.do_binary(stage)
-        elif self.started and arithmetic and self.details.axis is None:
-            self.do_binary(stage)
+        elif stage.name == "+" and self.details.axis_text.startswith("to ") and self.details.axis == -1:
+            self.do_bias(stage)
         elif arithmetic and stage.text.startswith(("multipl", "times", "plus", "hadamard")):
             msg = f"it is not clear which arrays {stage.text!r} works on"
             raise Refusal(msg)
@@ -239,7 +262,9 @@ class Builder:
             recipe.assume("dtype of the mean", "float32", "a mean of integers is no integer")
         elif recipe.is_integer and kind in {"sum", "prod"} and recipe.dtype not in {"int64", "uint64"}:
             self.dtype = "int64"
-            recipe.assume("dtype of the result", "int64", "a sum of many integers soon passes the range of its terms")
+            recipe.assume(
+                "dtype of the result", "int64", "a sum of many integers soon passes the range of its terms"
+            )
         elif recipe.dtype == "float16" and kind == "sum":
             self.dtype = "float32"
             recipe.assume("dtype of the sum", "float32", "a sum of many float16 numbers soon passes 65504")
@@ -248,11 +273,15 @@ class Builder:
         elif kind in {"sum", "mean", "prod"}:
             self.compare = {"mode": "close", "reduction_length": "*".join(d for _, d in inner)}
         if kind == "prod" and not recipe.is_integer:
-            recipe.edge_rules.append("a product of many numbers is compared where it neither overflows nor vanishes")
+            recipe.edge_rules.append(
+                "a product of many numbers is compared where it neither overflows nor vanishes"
+            )
         recipe.value = recipe.reduce(kind, inner)
         recipe.axes = outer
         self.op = f"reduce_{kind}"
-        self.output = {"argmax": "index", "argmin": "index"}.get(kind, kind if kind not in {"max", "min"} else "y")
+        self.output = {"argmax": "index", "argmin": "index"}.get(
+            kind, kind if kind not in {"max", "min"} else "y"
+        )
 
     def _arg(self, kind: str, inner: tuple[Axis, ...]) -> None:
         recipe = self.recipe
@@ -270,10 +299,18 @@ class Builder:
         self.dtype = "int32"
         recipe.assume("dtype of the index", "int32", "the request names no index type")
         recipe.assume("ties", "the lowest index", "the usual convention")
-        recipe.edge_rules.append(f"{kind} gives the lowest index among equal values" + ("; it counts in row-major order" if len(inner) > 1 else ""))
+        recipe.edge_rules.append(
+            f"{kind} gives the lowest index among equal values"
+            + ("; it counts in row-major order" if len(inner) > 1 else "")
+        )
         recipe.constraints.append("*".join(d for _, d in inner) + " <= 2147483647")
         if is_input:
-            self.compare = {"mode": "index", "of": tensor, "ties": "lowest", **({"axis": axis} if axis is not None else {})}
+            self.compare = {
+                "mode": "index",
+                "of": tensor,
+                "ties": "lowest",
+                **({"axis": axis} if axis is not None else {}),
+            }
         else:
             self.compare = {"mode": "exact"}
 
@@ -304,7 +341,7 @@ class Builder:
         """log(sum(exp(x))), shifted by the maximum."""
         outer, inner = self.prepare()
         recipe = self.recipe
-        value, axes = recipe.value, recipe.axes
+        value = recipe.value
         top = recipe.save("m", "reduce_max", value=recipe.reduce("max", inner), axes=outer)
         total = recipe.reduce("sum", inner, Call("exp", (Binary("-", value, top),)))
         recipe.value = Binary("+", top, Call("log", (total,)))
@@ -319,7 +356,7 @@ class Builder:
         if recipe.is_integer:
             msg = "a variance of integers has no integer result; name a floating-point type"
             raise Refusal(msg)
-        value, axes = recipe.value, recipe.axes
+        value = recipe.value
         mean = recipe.save("mu", "reduce_mean", value=recipe.reduce("mean", inner), axes=outer)
         deviation = Call("square", (Binary("-", value, mean),))
         if stage.name.endswith("sample") or "unbiased" in self.details.flags:
@@ -328,9 +365,13 @@ class Builder:
                 raise Refusal(msg)
             dim = inner[0][1]
             recipe.minimum[dim] = 2
-            recipe.value = Binary("/", recipe.reduce("sum", inner, deviation), Binary("-", Name(dim), number(1)))
+            recipe.value = Binary(
+                "/", recipe.reduce("sum", inner, deviation), Binary("-", Name(dim), number(1))
+            )
         else:
-            recipe.assume("variance", "of the population (divided by n)", "the request does not say sample or unbiased")
+            recipe.assume(
+                "variance", "of the population (divided by n)", "the request does not say sample or unbiased"
+            )
             recipe.value = recipe.reduce("mean", inner, deviation)
         if stage.name.startswith("std"):
             recipe.value = Call("sqrt", (recipe.value,))
@@ -343,12 +384,12 @@ class Builder:
         self.prepare()
         recipe = self.recipe
         value, axes = recipe.value, recipe.axes
-        for number, part in enumerate(stage.parts):
+        for place, part in enumerate(stage.parts):
             recipe.value, recipe.axes, self.compare, self.dtype = value, axes, None, recipe.dtype
             self.run(part)
             name = {"+": "sum", "*": "prod"}.get(part.name, part.name)
             self.output = f"{name}_out" if name in RESERVED else name
-            if number < len(stage.parts) - 1:
+            if place < len(stage.parts) - 1:
                 self.finish()
 
     # -------------------------------------------------------------------- losses and pairs of rows
@@ -373,7 +414,11 @@ class Builder:
         if stage.name == "hinge":
             recipe.edge_rules.append("targets are -1 or 1; the formula holds for any value")
         if stage.name == "kl":
-            recipe.assume("direction", "sum of p*log(p/q)", "the usual definition of KL(p || q), inputs being probabilities")
+            recipe.assume(
+                "direction",
+                "sum of p*log(p/q)",
+                "the usual definition of KL(p || q), inputs being probabilities",
+            )
         axis = self.details.axis
         if "per_element" in self.details.flags:
             recipe.value = substitute(parse_expression(formula), names)
@@ -406,7 +451,9 @@ class Builder:
             raise Refusal(msg)
         i, j = axes
         x = recipe.input("logits", axes)
-        label = recipe.input("labels", (i,), dtype="int32", description="class of each sample, 0 to the number of classes - 1")
+        label = recipe.input(
+            "labels", (i,), dtype="int32", description="class of each sample, 0 to the number of classes - 1"
+        )
         recipe.assume("labels", "int32 class indices", "the usual convention for cross-entropy on logits")
         top = recipe.save("m", "reduce_max", value=Reduce("max", (j[0],), x), axes=(i,))
         total = Reduce("sum", (j[0],), Call("exp", (Binary("-", x, top),)))
@@ -468,15 +515,21 @@ class Builder:
             recipe.value = Binary("/", recipe.value, scale)
         if stage.name == "softmin":
             recipe.value = Negate(recipe.value)
-        value, axes = recipe.value, recipe.axes
+        value = recipe.value
         if isinstance(value, Access):
             shifted_by = recipe.save("m", "reduce_max", value=recipe.reduce("max", inner), axes=outer)
         else:
             value = recipe.save("z", "compute")
             shifted_by = recipe.save("m", "reduce_max", value=recipe.reduce("max", inner, value), axes=outer)
         shifted = Binary("-", value, shifted_by)
-        total = recipe.save("s", "reduce_sum", value=recipe.reduce("sum", inner, Call("exp", (shifted,))), axes=outer)
-        recipe.value = Binary("-", shifted, Call("log", (total,))) if stage.name == "log_softmax" else Binary("/", Call("exp", (shifted,)), total)
+        total = recipe.save(
+            "s", "reduce_sum", value=recipe.reduce("sum", inner, Call("exp", (shifted,))), axes=outer
+        )
+        recipe.value = (
+            Binary("-", shifted, Call("log", (total,)))
+            if stage.name == "log_softmax"
+            else Binary("/", Call("exp", (shifted,)), total)
+        )
         self.compare = {"mode": "close", "reduction_length": "*".join(d for _, d in inner)}
         self.op = "normalize"
         recipe.edge_rules.append("equal values along the axis give equal shares")
@@ -491,28 +544,33 @@ class Builder:
             self._batch_norm()
             return
         outer, inner = self.prepare(default="last")
-        value, axes = recipe.value, recipe.axes
+        value = recipe.value
         length = "*".join(d for _, d in inner)
         self.compare = {"mode": "close", "reduction_length": length}
         self.op = "normalize"
         if stage.name in {"layer_norm", "standardize"}:
             mean = recipe.save("mu", "reduce_mean", value=recipe.reduce("mean", inner), axes=outer)
-            recipe.axes = axes
             centred = Binary("-", value, mean)
-            variance = recipe.save("v", "reduce_mean", value=recipe.reduce("mean", inner, Call("square", (centred,))), axes=outer)
-            recipe.axes = axes
+            variance = recipe.save(
+                "v", "reduce_mean", value=recipe.reduce("mean", inner, Call("square", (centred,))), axes=outer
+            )
             eps = self.parameter("eps", 1e-5, "eps")
             recipe.value = Binary("/", centred, Call("sqrt", (Binary("+", variance, eps),)))
         elif stage.name == "rms_norm":
-            mean = recipe.save("v", "reduce_mean", value=recipe.reduce("mean", inner, Call("square", (value,))), axes=outer)
-            recipe.axes = axes
+            mean = recipe.save(
+                "v", "reduce_mean", value=recipe.reduce("mean", inner, Call("square", (value,))), axes=outer
+            )
             eps = self.parameter("eps", 1e-6, "eps")
             recipe.value = Binary("/", value, Call("sqrt", (Binary("+", mean, eps),)))
         else:
             power: Node = Call("square", (value,)) if stage.name.startswith("l2") else Call("abs", (value,))
             total = recipe.reduce("sum", inner, power)
-            size = recipe.save("s", "norm", value=Call("sqrt", (total,)) if stage.name.startswith("l2") else total, axes=outer)
-            recipe.axes = axes
+            size = recipe.save(
+                "s",
+                "norm",
+                value=Call("sqrt", (total,)) if stage.name.startswith("l2") else total,
+                axes=outer,
+            )
             recipe.value = Binary("/", value, Call("max", (size, self.parameter("eps", 1e-12, "least norm"))))
         if stage.name in {"layer_norm", "rms_norm"} and "plain" not in self.details.flags:
             if len(inner) != 1:
@@ -537,7 +595,11 @@ class Builder:
         mean, var = recipe.input("mean", channel), recipe.input("var", channel)
         gamma, beta = recipe.input("gamma", channel), recipe.input("beta", channel)
         eps = self.parameter("eps", 1e-5, "eps")
-        recipe.assume("batch norm", "inference, with given mean and variance for each channel", "the form that is done here")
+        recipe.assume(
+            "batch norm",
+            "inference, with given mean and variance for each channel",
+            "the form that is done here",
+        )
         recipe.edge_rules.append("var is positive")
         scaled = Binary("/", Binary("-", recipe.value, mean), Call("sqrt", (Binary("+", var, eps),)))
         recipe.value = Binary("+", Binary("*", scaled, gamma), beta)
@@ -563,11 +625,21 @@ class Builder:
         if self.started:
             msg = f"{stage.text!r} is done first of all operations"
             raise Refusal(msg)
-        build_product(self.recipe, self.shaper, stage, transposed=self.transposed, bias="no_bias" not in self.details.flags)
+        build_product(
+            self.recipe,
+            self.shaper,
+            stage,
+            transposed=self.transposed,
+            bias="no_bias" not in self.details.flags,
+        )
         self.started = True
         value = self.recipe.value
         inner = value.variables if isinstance(value, Reduce) else ()
-        shapes = {n: d for t in self.recipe.tensors for n, d in zip(_variables(self.recipe, t["name"]), t["shape"], strict=False)}
+        shapes = {
+            n: d
+            for t in self.recipe.tensors
+            for n, d in zip(_variables(self.recipe, t["name"]), t["shape"], strict=False)
+        }
         if isinstance(value, Binary) and isinstance(value.left, Reduce):
             inner = value.left.variables
         if inner:
@@ -576,11 +648,18 @@ class Builder:
                 self.compare["reduction_length"] = "*".join(d for v, d in self.shaper.common() if v in inner)
                 if self.recipe.dtype == "float16":
                     self.dtype = "float32"
-                    self.recipe.assume("dtype of the product", "float32", "a sum of many float16 products soon passes 65504")
+                    self.recipe.assume(
+                        "dtype of the product", "float32", "a sum of many float16 products soon passes 65504"
+                    )
         if self.recipe.is_integer and inner and self.recipe.dtype not in {"int64", "uint64"}:
             self.dtype = "int32" if self.recipe.dtype != "int32" else "int64"
-            self.recipe.assume("dtype of the result", self.dtype, "sums of products of integers need a wider type")
-        self.output, self.op = ("c" if stage.name in {"matmul", "batched", "outer"} else "y"), "contract" if inner else "outer"
+            self.recipe.assume(
+                "dtype of the result", self.dtype, "sums of products of integers need a wider type"
+            )
+        self.output, self.op = (
+            ("c" if stage.name in {"matmul", "batched", "outer"} else "y"),
+            "contract" if inner else "outer",
+        )
 
     def do_transpose(self, stage: Stage) -> None:
         """The last two axes exchanged."""
@@ -623,7 +702,7 @@ class Builder:
         if len(inner) != 1:
             msg = "say along which axis the order is reversed"
             raise Refusal(msg)
-        (variable, dim), = inner
+        ((variable, dim),) = inner
         back: Node = Binary("-", Binary("-", Name(dim), Num(1.0, "1")), Name(variable))
         recipe.value = substitute(recipe.value, {variable: back})
         self.op = "reverse"
@@ -635,14 +714,24 @@ class Builder:
             msg = "a gather is done first of all operations"
             raise Refusal(msg)
         stated = self.shaper.shapes(2)
-        table = self.shaper.numbers(stated[0]) if stated else (self.shaper.sizes.count("rows"), self.shaper.sizes.count("cols", "features"))
+        table = (
+            self.shaper.numbers(stated[0])
+            if stated
+            else (self.shaper.sizes.count("rows"), self.shaper.sizes.count("cols", "features"))
+        )
         ones = self.shaper.shapes(1)
-        n = self.shaper.numbers(ones[0])[0] if ones else self.shaper.sizes.count("length", "elements", "batch")
+        n = (
+            self.shaper.numbers(ones[0])[0]
+            if ones
+            else self.shaper.sizes.count("length", "elements", "batch")
+        )
         rows, cols = self.shaper.dim("rows", table[0], 32768), self.shaper.dim("cols", table[1], 256)
         count = self.shaper.dim("n", n, 8192)
         recipe.axes = (("i", count), ("j", cols))
         recipe.input("table", (("r", rows), ("j", cols)))
-        index = recipe.input("idx", (("i", count),), dtype="int32", description="row of the table, 0 to rows - 1")
+        index = recipe.input(
+            "idx", (("i", count),), dtype="int32", description="row of the table, 0 to rows - 1"
+        )
         recipe.value = Access("table", (index, Name("j")))
         recipe.edge_rules.append("every index is a row of the table: 0 <= idx < rows")
         recipe.assume("dtype of the index", "int32", "the request names no index type")
@@ -659,7 +748,7 @@ class Builder:
         if len(inner) != 1:
             msg = "say along which axis the running result goes"
             raise Refusal(msg)
-        (variable, dim), = inner
+        ((variable, dim),) = inner
         kind: Reducer = "sum" if stage.name == "exclusive" else stage.name  # type: ignore[assignment]
         if stage.name == "sum" and "scan" in stage.text and "inclusive" not in stage.text:
             recipe.assume("scan", "inclusive sum", "the usual meaning")
@@ -709,7 +798,9 @@ class Builder:
                 recipe.value = Binary("+", Binary("*", a, b), c)
             case "lerp":
                 a, b = recipe.input("a", axes), recipe.input("b", axes)
-                t = recipe.scalar("t", 0.25, 0.0, 1.0, stated=False, why="the weight of the second array is passed by value")
+                t = recipe.scalar(
+                    "t", 0.25, 0.0, 1.0, stated=False, why="the weight of the second array is passed by value"
+                )
                 recipe.value = Binary("+", a, Binary("*", t, Binary("-", b, a)))
             case _:
                 self._pair(stage.name, axes)
@@ -721,11 +812,19 @@ class Builder:
         self.used.add(letter)
         value = value if value is not None else named
         if value is not None:
-            return self.recipe.scalar(letter if letter not in {v for v, _ in self.recipe.axes} else key, value, min(value, -4.0), max(value, 4.0), stated=True)
-        return self.recipe.scalar(letter, 2.5, -4.0, 4.0, stated=False, why="passed by value; the request names no value")
+            return self.recipe.scalar(
+                letter if letter not in {v for v, _ in self.recipe.axes} else key,
+                value,
+                min(value, -4.0),
+                max(value, 4.0),
+                stated=True,
+            )
+        return self.recipe.scalar(
+            letter, 2.5, -4.0, 4.0, stated=False, why="passed by value; the request names no value"
+        )
 
     def _pair(self, name: str, axes: tuple[Axis, ...]) -> None:
-        """swap and rot: two results."""
+        """Write both results of swap or rot."""
         recipe = self.recipe
         x, y = recipe.input("x", axes), recipe.input("y", axes)
         recipe.assume("results", "x_out and y_out", "inputs are left as they are")
@@ -733,7 +832,9 @@ class Builder:
             values: tuple[Node, Node] = (y, x)
             second = "y_out"
         else:
-            c = recipe.scalar("c", 0.8, -1.0, 1.0, stated=False, why="cosine of the rotation, passed by value")
+            c = recipe.scalar(
+                "c", 0.8, -1.0, 1.0, stated=False, why="cosine of the rotation, passed by value"
+            )
             s = recipe.scalar("s", 0.6, -1.0, 1.0, stated=False, why="sine of the rotation, passed by value")
             values = (
                 Binary("+", Binary("*", c, x), Binary("*", s, y)),
@@ -752,7 +853,9 @@ class Builder:
         if inout is not None:
             from cuda_harness.agents.llm.offline.language.nodes import Statement
 
-            recipe.statements.append((self.op or "compute", Statement(inout, tuple(v for v, _ in recipe.axes), recipe.value)))
+            recipe.statements.append(
+                (self.op or "compute", Statement(inout, tuple(v for v, _ in recipe.axes), recipe.value))
+            )
             return
         output = self.output if self.output not in recipe.names() else "out"
         recipe.finish(output, dtype=self.dtype, compare=self.compare, op=self.op)

@@ -49,18 +49,37 @@ def read_dtype(text: Marked, details: Details) -> None:
         msg = f"the element type {bad[0]!r} is not among float32, float64, float16, bfloat16 and the integers"
         raise Refusal(msg)
     found: dict[str, str] = {}
-    index_words = re.compile(r"\b(?:int32|int64|integer|int)(?= (?:class )?(?:labels?|indices|index|targets|class|token|ids))")
+    index_words = re.compile(
+        r"\b(?:int32|int64|integer|int)(?= (?:class )?(?:labels?|indices|index|targets|class|token|ids))"
+    )
     text.replace(index_words, lambda _m: " ")
-    text.replace(re.compile(r"\b(?:class )?(?:labels?|indices|index|targets)(?: are| of| is)?(?: type)? (?:int32|int64|integers?)\b"), lambda m: re.sub(r"(?:int32|int64|integers?)", " ", m[0]))
-    text.replace(re.compile(r"\b(?:accumulat(?:e|es|ing|ion)|sums?)(?: is| are)?(?: kept)? (?:in|with) (?:float32|fp32|single precision)(?: precision)?"), lambda _m: " ")
+    text.replace(
+        re.compile(
+            r"\b(?:class )?(?:labels?|indices|index|targets)(?: are| of| is)?(?: type)? (?:int32|int64|integers?)\b"
+        ),
+        lambda m: re.sub(r"(?:int32|int64|integers?)", " ", m[0]),
+    )
+    text.replace(
+        re.compile(
+            r"\b(?:accumulat(?:e|es|ing|ion)|sums?)(?: is| are)?(?: kept)? (?:in|with) (?:float32|fp32|single precision)(?: precision)?"
+        ),
+        lambda _m: " ",
+    )
     for dtype, pattern in _DTYPES:
         match = text.take(rf"\b(?:{pattern})(?: precision)?\b")
         while match is not None:
             found.setdefault(dtype, match[0])
-            if match[0].endswith("s") and re.search(r"\d ?$", text.text[: match.start()]):  # `1000 integers` is a count as well
+            if match[0].endswith("s") and re.search(
+                r"\d ?$", text.text[: match.start()]
+            ):  # `1000 integers` is a count as well
                 text.text = f"{text.text[: match.start()]}elements {text.text[match.start() :]}"
             match = text.take(rf"\b(?:{pattern})(?: precision)?\b")
-    if len(found) > 1 and "float32" in found and found["float32"].startswith("float") and found["float32"] != "float32":
+    if (
+        len(found) > 1
+        and "float32" in found
+        and found["float32"].startswith("float")
+        and found["float32"] != "float32"
+    ):
         del found["float32"]
     if len(found) > 1:
         msg = f"it names several element types ({', '.join(sorted(found.values()))}); the built-in templates keep one for all arrays"
@@ -93,10 +112,14 @@ _AMBIGUOUS = r"(?:over|along) (?:the )?(?:rows|columns)"
 def read_axis(text: Marked, details: Details) -> None:
     """Take the axis out of the text; two different ones contradict each other."""
     found: list[tuple[int | str, str]] = []
-    match = text.take(r"\b(?:(?:over|along|across|on|in|for) )?(?:the )?(?:axis|dim|dimension) ?(?:=|:|number)? ?(?P<axis>-?\d)(?!\d| ?(?:x|by)\b)")
+    match = text.take(
+        r"\b(?:(?:over|along|across|on|in|for) )?(?:the )?(?:axis|dim|dimension) ?(?:=|:|number)? ?(?P<axis>-?\d)(?!\d| ?(?:x|by)\b)"
+    )
     while match is not None:
         found.append((int(match["axis"]), match[0]))
-        match = text.take(r"\b(?:(?:over|along|across|on|in|for) )?(?:the )?(?:axis|dim|dimension) ?(?:=|:|number)? ?(?P<axis>-?\d)(?!\d| ?(?:x|by)\b)")
+        match = text.take(
+            r"\b(?:(?:over|along|across|on|in|for) )?(?:the )?(?:axis|dim|dimension) ?(?:=|:|number)? ?(?P<axis>-?\d)(?!\d| ?(?:x|by)\b)"
+        )
     for axis, patterns in ((-1, _ROWS), (-2, _COLUMNS), ("all", _ALL)):
         for pattern in patterns:
             while (match := text.take(rf"\b(?:{pattern})(?!\w)")) is not None:
@@ -118,7 +141,9 @@ def read_axis(text: Marked, details: Details) -> None:
 
 def _weak_all(found: list[tuple[int | str, str]]) -> bool:
     """Whether `all` came only from words that also go with an axis ('of all elements in each row')."""
-    return all("elements" in t or "values" in t or "entries" in t or "numbers" in t for a, t in found if a == "all")
+    return all(
+        "elements" in t or "values" in t or "entries" in t or "numbers" in t for a, t in found if a == "all"
+    )
 
 
 _KEYS = {"eps": "eps", "epsilon": "eps", "negative slope": "slope", "slope": "slope", "alpha": "alpha", "beta": "beta", "delta": "delta",
@@ -128,7 +153,9 @@ _KEYS = {"eps": "eps", "epsilon": "eps", "negative slope": "slope", "slope": "sl
 def read_parameters(text: Marked, details: Details) -> None:
     """Take `eps = 1e-5`, `slope of 0.1` and the like out of the text."""
     keys = "|".join(sorted(_KEYS, key=len, reverse=True))
-    pattern = re.compile(rf"\b(?:(?:with|and|using|for|where|a|an|the|parameter|constant) )*(?P<key>{keys})(?: (?:parameter|value|constant))?\s*(?:=|:|of|is|equal to|equals|fixed at|set to)?\s*(?P<value>{REAL})(?![\w])(?! ?x )")
+    pattern = re.compile(
+        rf"\b(?:(?:with|and|using|for|where|a|an|the|parameter|constant) )*(?P<key>{keys})(?: (?:parameter|value|constant))?\s*(?:=|:|of|is|equal to|equals|fixed at|set to)?\s*(?P<value>{REAL})(?![\w])(?! ?x )"
+    )
 
     def take(match: re.Match[str]) -> str:
         key, value = _KEYS[match["key"]], float(match["value"])
@@ -148,30 +175,74 @@ _NAME = r"(?:[b-z]\d?|a\d?)"
 
 def read_operands(text: Marked, details: Details) -> None:
     """Take counts, nouns and names of the operands out of the text."""
-    match = re.search(rf"\b(?P<count>two|three|four|2|3|4|both|pair of) (?:\N{{LEFT WHITE SQUARE BRACKET}}shape\d+\N{{RIGHT WHITE SQUARE BRACKET}} )?{_ADJECTIVE}(?P<noun>vectors|arrays|matrices|tensors|inputs|buffers)\b", text.text)
+    match = re.search(
+        rf"\b(?P<count>two|three|four|2|3|4|both|pair of) (?:\N{{LEFT WHITE SQUARE BRACKET}}shape\d+\N{{RIGHT WHITE SQUARE BRACKET}} )?{_ADJECTIVE}(?P<noun>vectors|arrays|matrices|tensors|inputs|buffers)\b",
+        text.text,
+    )
     if match:
         details.operands = _COUNT[match["count"]]
-        text.take(rf"\b(?:two|three|four|2|3|4|both|pair of)(?= (?:\N{{LEFT WHITE SQUARE BRACKET}}shape\d+\N{{RIGHT WHITE SQUARE BRACKET}} )?{_ADJECTIVE}(?:vectors|arrays|matrices|tensors|inputs|buffers)\b)")
+        text.take(
+            rf"\b(?:two|three|four|2|3|4|both|pair of)(?= (?:\N{{LEFT WHITE SQUARE BRACKET}}shape\d+\N{{RIGHT WHITE SQUARE BRACKET}} )?{_ADJECTIVE}(?:vectors|arrays|matrices|tensors|inputs|buffers)\b)"
+        )
     noun = re.search(r"\b(vector|array|matri(?:x|ces)|tensor|image)", text.text)
     if noun:
-        details.noun = {"vector": "vector", "array": "vector", "tensor": "tensor", "image": "matrix"}.get(noun[1], "matrix")
-    reverse = text.take(rf"\bsubtract(?:s|ing)? (?:the )?(?:vector |array |matrix |tensor )?(?P<one>{_NAME}) from (?:the )?(?:vector |array |matrix |tensor )?(?P<two>{_NAME})\b", " subtract ")
+        details.noun = {"vector": "vector", "array": "vector", "tensor": "tensor", "image": "matrix"}.get(
+            noun[1], "matrix"
+        )
+    reverse = text.take(
+        rf"\bsubtract(?:s|ing)? (?:the )?(?:vector |array |matrix |tensor )?(?P<one>{_NAME}) from (?:the )?(?:vector |array |matrix |tensor )?(?P<two>{_NAME})\b",
+        " subtract ",
+    )
     if reverse is not None:
         details.names = (reverse["two"], reverse["one"])
         details.operands = 2
-    elif text.take(r"\bsubtract(?:s|ing)? the second(?: \w+)? from the first(?: one| vector| array| matrix| tensor)?\b", " subtract ") is not None:
+    elif (
+        text.take(
+            r"\bsubtract(?:s|ing)? the second(?: \w+)? from the first(?: one| vector| array| matrix| tensor)?\b",
+            " subtract ",
+        )
+        is not None
+    ):
         details.operands = 2
-    elif text.take(r"\bsubtract(?:s|ing)? the first(?: \w+)? from the second(?: one| vector| array| matrix| tensor)?\b", " subtract ") is not None:
+    elif (
+        text.take(
+            r"\bsubtract(?:s|ing)? the first(?: \w+)? from the second(?: one| vector| array| matrix| tensor)?\b",
+            " subtract ",
+        )
+        is not None
+    ):
         details.operands = 2
         details.flags.add("swapped")
-    elif text.take(r"\bdivid(?:e|es|ing) the first(?: \w+)? by the second(?: one| vector| array| matrix| tensor)?\b", " divide ") is not None:
+    elif (
+        text.take(
+            r"\bdivid(?:e|es|ing) the first(?: \w+)? by the second(?: one| vector| array| matrix| tensor)?\b",
+            " divide ",
+        )
+        is not None
+    ):
         details.operands = 2
-    elif text.take(r"\bdivid(?:e|es|ing) the second(?: \w+)? by the first(?: one| vector| array| matrix| tensor)?\b", " divide ") is not None:
+    elif (
+        text.take(
+            r"\bdivid(?:e|es|ing) the second(?: \w+)? by the first(?: one| vector| array| matrix| tensor)?\b",
+            " divide ",
+        )
+        is not None
+    ):
         details.operands = 2
         details.flags.add("swapped")
-    names = re.search(rf"\b(?P<list>{_NAME}(?:, ?{_NAME})*,? (?:and|by|from|minus|to|with) (?:(?:the |another |a )?(?:vector|array|matrix|tensor) )?{_NAME})\b(?! (?:\w+ )?(?:vector|matrix|array|tensor|scalar|number|constant|kernel|relu))", text.text)
+    names = re.search(
+        rf"\b(?P<list>{_NAME}(?:, ?{_NAME})*,? (?:and|by|from|minus|to|with) (?:(?:the |another |a )?(?:vector|array|matrix|tensor) )?{_NAME})\b(?! (?:\w+ )?(?:vector|matrix|array|tensor|scalar|number|constant|kernel|relu))",
+        text.text,
+    )
     if names and not details.names:
-        found = re.findall(rf"\b{_NAME}\b", re.sub(r"\b(?:and|by|from|minus|to|with|vector|array|matrix|tensor|the|another)\b|\ba (?=vector|array|matrix|tensor)", " ", names["list"]))
+        found = re.findall(
+            rf"\b{_NAME}\b",
+            re.sub(
+                r"\b(?:and|by|from|minus|to|with|vector|array|matrix|tensor|the|another)\b|\ba (?=vector|array|matrix|tensor)",
+                " ",
+                names["list"],
+            ),
+        )
         if len(found) >= 2 and len(set(found)) == len(found):
             details.names = tuple(found)
             details.operands = details.operands or len(found)

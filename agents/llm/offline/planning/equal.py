@@ -46,7 +46,9 @@ def _try(first: KernelIR, second: KernelIR, arranged: list[Tensor], places: tupl
         data = [_draw(t, first, s, sizes, rng, low, high) for t, s in zip(first.inputs, shapes, strict=True)]
         scalars = [0.6 + 0.7 * n for n in range(len(first.scalars))]
         try:
-            left = _outputs(first, sizes, scalars, {t.name: v for t, v in zip(first.inputs, data, strict=True)})
+            left = _outputs(
+                first, sizes, scalars, {t.name: v for t, v in zip(first.inputs, data, strict=True)}
+            )
             right = _outputs(second, other, scalars, {t.name: v for t, v in zip(arranged, data, strict=True)})
         except (ArithmeticError, ValueError, KeyError):
             continue
@@ -56,7 +58,15 @@ def _try(first: KernelIR, second: KernelIR, arranged: list[Tensor], places: tupl
     return True if compared else None
 
 
-def _draw(tensor: Tensor, ir: KernelIR, shape: tuple[int, ...], sizes: dict[str, int], rng: random.Random, low: float, high: float) -> Values:
+def _draw(
+    tensor: Tensor,
+    ir: KernelIR,
+    shape: tuple[int, ...],
+    sizes: dict[str, int],
+    rng: random.Random,
+    low: float,
+    high: float,
+) -> Values:
     from itertools import product
 
     integer = tensor.dtype.startswith(("int", "uint")) and any(t.dtype != tensor.dtype for t in ir.inputs)
@@ -67,7 +77,9 @@ def _draw(tensor: Tensor, ir: KernelIR, shape: tuple[int, ...], sizes: dict[str,
     }
 
 
-def _outputs(ir: KernelIR, sizes: dict[str, int], scalars: list[float], inputs: dict[str, Values]) -> list[float]:
+def _outputs(
+    ir: KernelIR, sizes: dict[str, int], scalars: list[float], inputs: dict[str, Values]
+) -> list[float]:
     problem = Problem(ir)
     names = {s.name: v for s, v in zip(ir.scalars, scalars, strict=True)}
     done = Evaluation(problem, sizes, names, inputs)

@@ -48,7 +48,23 @@ PHRASES: tuple[str, ...] = (
     r"[ijk] = 0,? ?\.\.\.?,? ?[a-z0-9]+(?: ?-? ?1)?", r"for (?:all|every|each) (?:i|j|k|index|indices|element|position)(?:(?:,| and) (?:i|j|k))*",
 )  # fmt: skip
 
-STOP_WORDS = frozenset({"only", "not", "no", "without", "except", "unless", "if", "never", "ignore", "ignoring", "excluding", "skip", "skipping"})
+STOP_WORDS = frozenset(
+    {
+        "only",
+        "not",
+        "no",
+        "without",
+        "except",
+        "unless",
+        "if",
+        "never",
+        "ignore",
+        "ignoring",
+        "excluding",
+        "skip",
+        "skipping",
+    }
+)
 """Words that bend a meaning; left over, they are always a reason to refuse."""
 
 

@@ -28,9 +28,31 @@ from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.shapes import SIDE, VECTOR, Shaper
 from cuda_harness.agents.llm.offline.planning.sizes import Sizes
 
-_LEFT = re.compile(r"(?<![\w.])(?P<name>[A-Za-z_]\w*)(?P<place>\s*\[[^\[\]=]*\]|\(\s*[A-Za-z]\w*(?:\s*,\s*[A-Za-z]\w*)*\s*\))?\s*(?::=|(?<![=<>!+*/-])=(?!=)|<-)\s*")
-_GREEK = frozenset({"alpha", "beta", "gamma", "delta", "lambda_", "eps", "epsilon", "mu", "sigma", "theta", "tau", "slope", "scale", "factor", "temperature"})
-_LATER = frozenset("for where with and over in using given on as elementwise element kernel then is are to when each every all on at the by of".split())
+_LEFT = re.compile(
+    r"(?<![\w.])(?P<name>[A-Za-z_]\w*)(?P<place>\s*\[[^\[\]=]*\]|\(\s*[A-Za-z]\w*(?:\s*,\s*[A-Za-z]\w*)*\s*\))?\s*(?::=|(?<![=<>!+*/-])=(?!=)|<-)\s*"
+)
+_GREEK = frozenset(
+    {
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "lambda_",
+        "eps",
+        "epsilon",
+        "mu",
+        "sigma",
+        "theta",
+        "tau",
+        "slope",
+        "scale",
+        "factor",
+        "temperature",
+    }
+)
+_LATER = frozenset({"for", "where", "with", "and", "over", "in", "using", "given", "on", "as", "elementwise", "element", "kernel", "then",
+                    "is", "are", "to", "when", "each", "every", "all", "at", "the", "by", "of"})  # fmt: skip
+"""Words that may follow a formula."""
 _REDUCERS = r"(?:sum|max|min|mean|prod|product|argmax|argmin|average|maximum|minimum)"
 
 
@@ -64,7 +86,7 @@ def find_formulas(request: str) -> Formulas:
         if place.strip().startswith("["):
             indices = tuple(i.strip() for i in place.strip()[1:-1].split(","))
             if not all(re.fullmatch(r"[A-Za-z]\w*", i) for i in indices):
-                msg = f"the left side of {text[match.start():end]!r} must have plain index variables"
+                msg = f"the left side of {text[match.start() : end]!r} must have plain index variables"
                 raise Refusal(msg)
         elif place:
             found.functions = True
@@ -76,7 +98,9 @@ def find_formulas(request: str) -> Formulas:
     return found if found.statements else _bare_expression(text, found)
 
 
-_ASKED = re.compile(r"(?i)\b(?:comput\w*|calculat\w*|evaluat\w*|formula|expression|function|kernel for|implement\w*)\s*:?\s+")
+_ASKED = re.compile(
+    r"(?i)\b(?:comput\w*|calculat\w*|evaluat\w*|formula|expression|function|kernel for|implement\w*)\s*:?\s+"
+)
 
 
 def _bare_expression(text: str, found: Formulas) -> Formulas:
@@ -98,7 +122,13 @@ def _bare_expression(text: str, found: Formulas) -> Formulas:
         taken = {n.name for n in names}
         target = next(t for t in ("y", "out", "result", "out_") if t not in taken)
         variables = bound_variables(value)
-        indices = dict.fromkeys(i.name for n in names if isinstance(n, Access) for i in n.indices if isinstance(i, Name) and i.name not in variables)
+        indices = dict.fromkeys(
+            i.name
+            for n in names
+            if isinstance(n, Access)
+            for i in n.indices
+            if isinstance(i, Name) and i.name not in variables
+        )
         found.statements.append(Statement(target, tuple(indices), value))
         found.rest = f"{text[: match.end()]} , {text[end:]}"
         break
@@ -107,14 +137,34 @@ def _bare_expression(text: str, found: Formulas) -> Formulas:
 
 def _plain(text: str) -> str:
     """Return the request with mathematical writing brought to the formula language's."""
-    text = text.replace("\u2211", "sum").replace("\u03a3", "sum").replace("\\sum", "sum").replace("\u2212", "-").replace("\u00b7", "*")
-    text = text.replace("\u00b2", "^2").replace("\u00b3", "^3").replace("\u221a", "sqrt").replace("\u2264", "<=").replace("\u2265", ">=")
+    text = (
+        text.replace("\u2211", "sum")
+        .replace("\u03a3", "sum")
+        .replace("\\sum", "sum")
+        .replace("\u2212", "-")
+        .replace("\u00b7", "*")
+    )
+    text = (
+        text.replace("\u00b2", "^2")
+        .replace("\u00b3", "^3")
+        .replace("\u221a", "sqrt")
+        .replace("\u2264", "<=")
+        .replace("\u2265", ">=")
+    )
     text = re.sub(r"`+", " ", text)
     text = re.sub(r"\]\s*\[", ",", text)
     text = re.sub(r"\b(?:np|numpy|math|torch|F|jnp)\.(?=[a-z])", "", text)
-    text = re.sub(rf"\b({_REDUCERS})_?\{{?\(?\s*([a-z])\s*=\s*[^{{}}()=]{{1,12}}\}}?\)?\^?\{{[^{{}}]*\}}", r"\1_\2 ", text)
+    text = re.sub(
+        rf"\b({_REDUCERS})_?\{{?\(?\s*([a-z])\s*=\s*[^{{}}()=]{{1,12}}\}}?\)?\^?\{{[^{{}}]*\}}",
+        r"\1_\2 ",
+        text,
+    )
     text = re.sub(rf"\b({_REDUCERS})_\{{\s*([a-z])\s*=\s*[^{{}}]*\}}", r"\1_\2 ", text)
-    text = re.sub(rf"\b({_REDUCERS}) over (?:all )?([a-z])(?: and ([a-z]))? of (?=[\w(|])", lambda m: f"{m[1]}_{{{m[2]}{',' + m[3] if m[3] else ''}}} ", text)
+    text = re.sub(
+        rf"\b({_REDUCERS}) over (?:all )?([a-z])(?: and ([a-z]))? of (?=[\w(|])",
+        lambda m: f"{m[1]}_{{{m[2]}{',' + m[3] if m[3] else ''}}} ",
+        text,
+    )
     text = re.sub(r"\bproduct_", "prod_", text)
     text = re.sub(r"\baverage_", "mean_", text)
     text = re.sub(r"\bmaximum_", "max_", text)
@@ -124,7 +174,10 @@ def _plain(text: str) -> str:
 def _is_size(match: re.Match[str], value: Node) -> bool:
     """Whether `name = number` states a size or a parameter rather than a computation."""
     plain = value.operand if hasattr(value, "operand") else value
-    return not match["place"] and (isinstance(plain, Num) or (isinstance(plain, Binary) and plain.op == "^" and isinstance(plain.left, Num)))
+    return not match["place"] and (
+        isinstance(plain, Num)
+        or (isinstance(plain, Binary) and plain.op == "^" and isinstance(plain.left, Num))
+    )
 
 
 def _check_end(text: str, start: int, end: int) -> None:
@@ -174,39 +227,65 @@ class FormulaPlanner:
         self.recipe.axes = axes
         variables = tuple(v for v, _ in axes)
         targets = [s.target for s in self.statements]
-        names = list(dict.fromkeys(n.name for s in self.statements for n in walk(s.value) if isinstance(n, Name)))
+        names = list(
+            dict.fromkeys(n.name for s in self.statements for n in walk(s.value) if isinstance(n, Name))
+        )
         scalars = self._scalar_names([n for n in names if n not in targets])
         places = tuple(Name(v) for v in variables)
         clash = set(names) & set(variables)
         if clash:
-            msg = f"{sorted(clash)[0]!r} is the name of an array and of an index; write the formula with explicit indices"
+            msg = f"{min(clash)!r} is the name of an array and of an index; write the formula with explicit indices"
             raise Refusal(msg)
         arrays = {n: Access(n, places) for n in (*names, *targets) if n not in scalars}
-        self.statements = [Statement(s.target, variables, substitute(s.value, dict(arrays))) for s in self.statements]
+        self.statements = [
+            Statement(s.target, variables, substitute(s.value, dict(arrays))) for s in self.statements
+        ]
         self.dims_of = dict(axes)
         if not any(accesses(s.value) for s in self.statements):
             msg = "no array goes into the formula"
             raise Refusal(msg)
 
     def _scalar_names(self, names: list[str]) -> set[str]:
-        told = {n for n in names if self._told_scalar(n) or n.lower() in _GREEK or n in self.details.parameters}
+        told = {
+            n for n in names if self._told_scalar(n) or n.lower() in _GREEK or n in self.details.parameters
+        }
         left = [n for n in names if n not in told]
-        variables = [n for n in left if n.lower() in {"x", "y", "z", "u", "v", "w", "input", "inputs", "in", "data"} or len(n) > 1]
+        variables = [
+            n
+            for n in left
+            if n.lower() in {"x", "y", "z", "u", "v", "w", "input", "inputs", "in", "data"} or len(n) > 1
+        ]
         constants = [n for n in left if n not in variables]
         arrays = {n for n in left if self._told_array(n)}
         if variables and constants:
             for name in (n for n in constants if n not in arrays):
                 told.add(name)
-                self.recipe.assume(f"{name} in the formula", "a scalar", "it stands beside arrays with names like x and y, and nothing says otherwise")
+                self.recipe.assume(
+                    f"{name} in the formula",
+                    "a scalar",
+                    "it stands beside arrays with names like x and y, and nothing says otherwise",
+                )
         return told - arrays
 
     def _told_scalar(self, name: str) -> bool:
         own = re.escape(name.lower())
-        return re.search(rf"\b(?:scalars?|constants?|coefficients?|numbers?|factors?)(?: \w)?(?: and| ,)? {own}\b|\b{own}(?: and \w+)? (?:is|are|being) (?:an? |the )?(?:float )?(?:scalar|constant|number|coefficient)|\b{own} ?(?:=|is|of) ?{REAL}", self.rest) is not None
+        return (
+            re.search(
+                rf"\b(?:scalars?|constants?|coefficients?|numbers?|factors?)(?: \w)?(?: and| ,)? {own}\b|\b{own}(?: and \w+)? (?:is|are|being) (?:an? |the )?(?:float )?(?:scalar|constant|number|coefficient)|\b{own} ?(?:=|is|of) ?{REAL}",
+                self.rest,
+            )
+            is not None
+        )
 
     def _told_array(self, name: str) -> bool:
         own = re.escape(name.lower())
-        return re.search(rf"\b(?:vectors?|arrays?|matri(?:x|ces)|tensors?|inputs?)(?: \w+,| \w+ and| \w+, \w+,? and)? {own}\b|\b{own}(?:(?:,| and) \w)* (?:is|are) (?:all )?(?:an? |the |two |three )?(?:\w+ )?(?:vectors?|arrays?|matri|tensors?)", self.rest) is not None
+        return (
+            re.search(
+                rf"\b(?:vectors?|arrays?|matri(?:x|ces)|tensors?|inputs?)(?: \w+,| \w+ and| \w+, \w+,? and)? {own}\b|\b{own}(?:(?:,| and) \w)* (?:is|are) (?:all )?(?:an? |the |two |three )?(?:\w+ )?(?:vectors?|arrays?|matri|tensors?)",
+                self.rest,
+            )
+            is not None
+        )
 
     # ---- index variables
     def _check_variables(self) -> None:
@@ -223,9 +302,16 @@ class FormulaPlanner:
                         raise Refusal(msg)
 
     def _extents(self) -> None:
-        variables = list(dict.fromkeys(v for s in self.statements for v in (*s.indices, *sorted(bound_variables(s.value)))))
+        variables = list(
+            dict.fromkeys(v for s in self.statements for v in (*s.indices, *sorted(bound_variables(s.value))))
+        )
         if not self.dims_of:
-            scans = {n.variables[0]: n.bound[1] for s in self.statements for n in walk(s.value) if isinstance(n, Reduce) and n.bound}
+            scans = {
+                n.variables[0]: n.bound[1]
+                for s in self.statements
+                for n in walk(s.value)
+                if isinstance(n, Reduce) and n.bound
+            }
             free = [v for v in variables if v not in scans]
             free = self._united(free)
             names = {1: ("n",), 2: ("rows", "cols")}.get(len(free), tuple(f"n_{v.lower()}" for v in free))
@@ -256,7 +342,13 @@ class FormulaPlanner:
 
         order = {v: n for n, v in enumerate(variables)}
         uses = [(s.target, n, v) for s in self.statements for n, v in enumerate(s.indices)]
-        uses += [(a.name, n, i.name) for s in self.statements for a in accesses(s.value) for n, i in enumerate(a.indices) if isinstance(i, Name)]
+        uses += [
+            (a.name, n, i.name)
+            for s in self.statements
+            for a in accesses(s.value)
+            for n, i in enumerate(a.indices)
+            if isinstance(i, Name)
+        ]
         for name, axis, variable in uses:
             if variable not in order:
                 continue
@@ -297,7 +389,9 @@ class FormulaPlanner:
         own = f"{name.lower()}_{axis}" if axis else f"{name.lower()}_rows"
         if own not in self.recipe.dims:
             self.recipe.dims[own] = SIDE
-            self.recipe.assume(f"size {own}", SIDE, "nothing in the request says how long the indexed axis is")
+            self.recipe.assume(
+                f"size {own}", SIDE, "nothing in the request says how long the indexed axis is"
+            )
         return own
 
     # ---- sizes
@@ -313,7 +407,7 @@ class FormulaPlanner:
 
         self._by_shapes(put)
         dims = [self.dims_of[v] for v in free]
-        named = {n: v for n, v in self.sizes.named.items()}
+        named = dict(self.sizes.named)
         for name, value in named.items():
             dim = self._dim_called(name, free)
             if dim is not None:
@@ -324,14 +418,16 @@ class FormulaPlanner:
         elements = self.sizes.count("elements")
         batch = self.sizes.count("batch")
         if len(dims) == 1:
-            for value in (length, elements, rows, cols):
-                put(dims[0], value, "a stated size")
+            for stated in (length, elements, rows, cols):
+                put(dims[0], stated, "a stated size")
         else:
-            for dim, value in (("rows", rows), ("cols", cols), ("batch", batch)):
-                if value is not None and dim in dims:
-                    put(dim, value, f"{value} {dim}")
-                elif value is not None:
-                    msg = f"it is not clear which index has the {value} {dim}; state the shapes of the arrays"
+            for dim, stated in (("rows", rows), ("cols", cols), ("batch", batch)):
+                if stated is not None and dim in dims:
+                    put(dim, stated, f"{stated} {dim}")
+                elif stated is not None:
+                    msg = (
+                        f"it is not clear which index has the {stated} {dim}; state the shapes of the arrays"
+                    )
                     raise Refusal(msg)
             if length is not None:
                 for dim in dims:
@@ -346,17 +442,23 @@ class FormulaPlanner:
         default = VECTOR if len(dims) == 1 else (SIDE if len(dims) == 2 else 128)
         for dim in dims:
             if dim not in values:
-                self.recipe.assume(f"size {dim}", default, "the request names no size; the kernel is right for any")
+                self.recipe.assume(
+                    f"size {dim}", default, "the request names no size; the kernel is right for any"
+                )
             self.recipe.dims[dim] = values.get(dim, default)
 
     def _by_shapes(self, put: Any) -> None:  # noqa: ANN401 - a local function
         order = self._arrays_in_order()
-        left = [a for a in order]
+        left = list(order)
         for number, shape in enumerate(self.sizes.shapes):
             rank = len(shape.sizes)
             named = self._name_beside(number)
             fitting = [a for a in left if len(self._variables_of(a)) == rank]
-            chosen = named if named in order and len(self._variables_of(named)) == rank else (fitting[0] if fitting else None)
+            chosen = (
+                named
+                if named in order and len(self._variables_of(named)) == rank
+                else (fitting[0] if fitting else None)
+            )
             if chosen is None:
                 again = [a for a in order if len(self._variables_of(a)) == rank]
                 if len(again) != 1:
@@ -381,7 +483,9 @@ class FormulaPlanner:
     def _arrays_in_order(self) -> list[str]:
         targets = {s.target for s in self.statements}
         read = [a.name for s in self.statements for a in accesses(s.value)]
-        return list(dict.fromkeys([*(n for n in read if n not in targets), *(s.target for s in self.statements)]))
+        return list(
+            dict.fromkeys([*(n for n in read if n not in targets), *(s.target for s in self.statements)])
+        )
 
     def _variables_of(self, name: str) -> tuple[str, ...]:
         for statement in self.statements:
@@ -416,24 +520,55 @@ class FormulaPlanner:
         variables = {v for s in self.statements for v in (*s.indices, *bound_variables(s.value))}
         for name in self._arrays_in_order():
             if name not in targets:
-                index = any(isinstance(i, Access) and i.name == name for s in self.statements for a in accesses(s.value) for i in a.indices)
-                recipe.tensors.append({"name": name, "role": "in", "dtype": "int32" if index else recipe.dtype, "shape": list(self.ranks[name])})
+                index = any(
+                    isinstance(i, Access) and i.name == name
+                    for s in self.statements
+                    for a in accesses(s.value)
+                    for i in a.indices
+                )
+                recipe.tensors.append(
+                    {
+                        "name": name,
+                        "role": "in",
+                        "dtype": "int32" if index else recipe.dtype,
+                        "shape": list(self.ranks[name]),
+                    }
+                )
         for n, statement in enumerate(self.statements):
             own = statement.target in reads[n]
             later = any(statement.target in r for r in reads[n + 1 :])
             if later and not own:
-                recipe.intermediates.append({"name": statement.target, "dtype": self._kept(statement), "shape": list(self.ranks[statement.target])})
+                recipe.intermediates.append(
+                    {
+                        "name": statement.target,
+                        "dtype": self._kept(statement),
+                        "shape": list(self.ranks[statement.target]),
+                    }
+                )
             elif not own:
                 recipe.tensors.append(self._output(statement))
             else:
-                recipe.tensors.append({"name": statement.target, "role": "inout", "dtype": recipe.dtype, "shape": list(self.ranks[statement.target]), **self._compare(statement)})
+                recipe.tensors.append(
+                    {
+                        "name": statement.target,
+                        "role": "inout",
+                        "dtype": recipe.dtype,
+                        "shape": list(self.ranks[statement.target]),
+                        **self._compare(statement),
+                    }
+                )
         taken = recipe.names() | variables
-        for name in dict.fromkeys(n.name for s in self.statements for n in walk(s.value) if isinstance(n, Name)):
+        for name in dict.fromkeys(
+            n.name for s in self.statements for n in walk(s.value) if isinstance(n, Name)
+        ):
             if name in taken:
                 continue
             dim = self._as_dim(name)
             if dim is not None:
-                self.statements = [Statement(s.target, s.indices, substitute(s.value, {name: Name(dim)})) for s in self.statements]
+                self.statements = [
+                    Statement(s.target, s.indices, substitute(s.value, {name: Name(dim)}))
+                    for s in self.statements
+                ]
             else:
                 self._scalar(name)
         for statement in self.statements:
@@ -448,7 +583,10 @@ class FormulaPlanner:
                 msg = f"{early[0]!r} is used before it is defined"
                 raise Refusal(msg)
             inside = [a for a in accesses(statement.value) if a.name == statement.target]
-            if any(tuple(i.name if isinstance(i, Name) else "" for i in a.indices) != statement.indices for a in inside):
+            if any(
+                tuple(i.name if isinstance(i, Name) else "" for i in a.indices) != statement.indices
+                for a in inside
+            ):
                 msg = f"{statement.target!r} is written while other elements of it are read; give the result another name"
                 raise Refusal(msg)
             if inside and any(statement.target in r for r in (*reads[:n], *reads[n + 1 :])):
@@ -464,7 +602,12 @@ class FormulaPlanner:
         recipe = self.recipe
         dtype = recipe.dtype
         kinds = {n.kind for n in walk(statement.value) if isinstance(n, Reduce)}
-        entry: dict[str, Any] = {"name": statement.target, "role": "out", "dtype": dtype, "shape": list(self.ranks[statement.target])}
+        entry: dict[str, Any] = {
+            "name": statement.target,
+            "role": "out",
+            "dtype": dtype,
+            "shape": list(self.ranks[statement.target]),
+        }
         value = statement.value
         if isinstance(value, Reduce) and value.kind.startswith("arg"):
             entry["dtype"] = "int32"
@@ -473,20 +616,35 @@ class FormulaPlanner:
             body = value.body
             plain = isinstance(body, Access) and all(isinstance(i, Name) for i in body.indices)
             if plain and isinstance(body, Access):
-                axes = [n for n, i in enumerate(body.indices) if isinstance(i, Name) and i.name in value.variables]
-                entry["compare"] = {"mode": "index", "of": body.name, "ties": "lowest", **({"axis": axes[0]} if len(axes) == 1 and len(body.indices) > 1 else {})}
+                axes = [
+                    n for n, i in enumerate(body.indices) if isinstance(i, Name) and i.name in value.variables
+                ]
+                entry["compare"] = {
+                    "mode": "index",
+                    "of": body.name,
+                    "ties": "lowest",
+                    **({"axis": axes[0]} if len(axes) == 1 and len(body.indices) > 1 else {}),
+                }
             else:
                 entry["compare"] = {"mode": "exact"}
             return entry
         if recipe.is_integer and kinds & {"sum", "prod"} and dtype not in {"int64", "uint64"}:
             entry["dtype"] = "int64"
-            recipe.assume(f"dtype of {statement.target}", "int64", "a sum of many integers soon passes the range of its terms")
-        elif recipe.is_integer and ("mean" in kinds or any(isinstance(n, Binary) and n.op == "/" for n in walk(value))):
+            recipe.assume(
+                f"dtype of {statement.target}",
+                "int64",
+                "a sum of many integers soon passes the range of its terms",
+            )
+        elif recipe.is_integer and (
+            "mean" in kinds or any(isinstance(n, Binary) and n.op == "/" for n in walk(value))
+        ):
             entry["dtype"] = "float32"
             recipe.assume(f"dtype of {statement.target}", "float32", "a quotient of integers is no integer")
         elif dtype == "float16" and "sum" in kinds and not self._is_matrix(statement):
             entry["dtype"] = "float32"
-            recipe.assume(f"dtype of {statement.target}", "float32", "a sum of many float16 numbers soon passes 65504")
+            recipe.assume(
+                f"dtype of {statement.target}", "float32", "a sum of many float16 numbers soon passes 65504"
+            )
         entry.update(self._compare(statement))
         return entry
 
@@ -501,19 +659,40 @@ class FormulaPlanner:
             if isinstance(node, Reduce) and node.kind in {"sum", "mean", "prod"}:
                 lengths += [self.dims_of[v] for v in node.variables]
             if isinstance(node, Access | Name):
-                made = next((s for s in self.statements if s.target == node.name and s is not statement), None)
+                made = next(
+                    (s for s in self.statements if s.target == node.name and s is not statement), None
+                )
                 if made is not None:
-                    lengths += [self.dims_of[v] for r in walk(made.value) if isinstance(r, Reduce) for v in r.variables]
-        return {"compare": {"mode": "close", "reduction_length": "*".join(dict.fromkeys(lengths))}} if lengths else {}
+                    lengths += [
+                        self.dims_of[v]
+                        for r in walk(made.value)
+                        if isinstance(r, Reduce)
+                        for v in r.variables
+                    ]
+        return (
+            {"compare": {"mode": "close", "reduction_length": "*".join(dict.fromkeys(lengths))}}
+            if lengths
+            else {}
+        )
 
     def _as_dim(self, name: str) -> str | None:
         """Return the dim that a bare name such as n means, `None` when it is a scalar."""
         if name in self.recipe.dims:
             return name
-        if name.lower() not in {"n", "m", "k", "rows", "cols", "len", "size", "count", "d"} or self._told_scalar_word(name):
+        if name.lower() not in {
+            "n",
+            "m",
+            "k",
+            "rows",
+            "cols",
+            "len",
+            "size",
+            "count",
+            "d",
+        } or self._told_scalar_word(name):
             return None
         free = list(dict.fromkeys(self.dims_of.values()))
-        own = self._dim_called(name.lower(), [v for v in self.dims_of])
+        own = self._dim_called(name.lower(), list(self.dims_of))
         if own is not None:
             return own
         reduced = {self.dims_of[v] for s in self.statements for v in bound_variables(s.value)}
@@ -532,15 +711,32 @@ class FormulaPlanner:
         key = {"epsilon": "eps"}.get(name.lower(), name.lower())
         stated = self.details.parameters.get(key)
         number = re.search(rf"(?<![\w.]){re.escape(name.lower())} ?(?:=|is|of) ?({REAL})(?![\w])", self.rest)
-        value = stated if stated is not None else (float(number[1]) if number else self.sizes.named.get(name.lower()))
+        value = (
+            stated
+            if stated is not None
+            else (float(number[1]) if number else self.sizes.named.get(name.lower()))
+        )
         if name.lower() in self.sizes.named:
             self.sizes.used_names.add(name.lower())
-        positive = any(isinstance(n, Binary) and n.op == "/" and any(isinstance(p, Name) and p.name == name for p in walk(n.right)) for s in self.statements for n in walk(s.value)) or key == "eps"
+        positive = (
+            any(
+                isinstance(n, Binary)
+                and n.op == "/"
+                and any(isinstance(p, Name) and p.name == name for p in walk(n.right))
+                for s in self.statements
+                for n in walk(s.value)
+            )
+            or key == "eps"
+        )
         low, high = (0.25, 4.0) if positive else (-3.0, 3.0)
         if key == "eps":
             low, high = 1e-6, 1e-3
         own = value if value is not None else (1e-5 if key == "eps" else 1.5)
-        dtype = "float64" if self.recipe.dtype == "float64" else ("int32" if self.recipe.is_integer else "float32")
+        dtype = (
+            "float64"
+            if self.recipe.dtype == "float64"
+            else ("int32" if self.recipe.is_integer else "float32")
+        )
         if dtype == "int32":
             own, low, high = int(own), int(low), int(high)
         self.recipe.scalars.append({
@@ -551,7 +747,10 @@ class FormulaPlanner:
 
     def _clashes(self, variables: set[str]) -> list[str]:
         names = {t["name"] for t in self.recipe.tensors} | {s["name"] for s in self.recipe.scalars}
-        return [f"{name!r} is the name of an index and of something else; rename one" for name in sorted(names & variables)]
+        return [
+            f"{name!r} is the name of an index and of something else; rename one"
+            for name in sorted(names & variables)
+        ]
 
 
 def _reversed_index(node: Node, variables: set[str]) -> str | None:
@@ -573,4 +772,3 @@ def settle_reversals(statements: list[Statement], dims_of: dict[str, str]) -> li
         return rebuild(node, settle)
 
     return [Statement(s.target, s.indices, settle(s.value)) for s in statements]
-

@@ -16,7 +16,9 @@ def transposed_operands(text: str) -> tuple[bool, bool]:
     return bool(re.search(first, text)), bool(re.search(second, text))
 
 
-def build_product(recipe: Recipe, shaper: Shaper, stage: Stage, *, transposed: tuple[bool, bool], bias: bool) -> None:
+def build_product(
+    recipe: Recipe, shaper: Shaper, stage: Stage, *, transposed: tuple[bool, bool], bias: bool
+) -> None:
     """Make the product of a stage the recipe's current value."""
     match stage.name:
         case "dot":
@@ -24,7 +26,9 @@ def build_product(recipe: Recipe, shaper: Shaper, stage: Stage, *, transposed: t
         case "outer":
             _outer(recipe, shaper)
         case "matvec" | "vecmat":
-            _with_vector(recipe, shaper, left=stage.name == "vecmat", transposed=transposed[0] or transposed[1])
+            _with_vector(
+                recipe, shaper, left=stage.name == "vecmat", transposed=transposed[0] or transposed[1]
+            )
         case "linear":
             _linear(recipe, shaper, bias=bias)
         case "gram":
@@ -45,7 +49,9 @@ def _matrices(recipe: Recipe, shaper: Shaper, *, batched: bool, transposed: tupl
     stated = [shaper.numbers(s) for s in shaper.sizes.shapes if len(s.sizes) in ranks]
     batch = shaper.sizes.count("batch")
     named_batch = _named(shaper, "b") if batched else None
-    batch = batch if batch is not None else (named_batch if named_batch is not None else _named(shaper, "batch"))
+    batch = (
+        batch if batch is not None else (named_batch if named_batch is not None else _named(shaper, "batch"))
+    )
     if any(len(s) == 3 for s in stated):
         batches = {s[0] for s in stated if len(s) == 3} | ({batch} if batch is not None else set())
         if len(batches) > 1:
@@ -60,7 +66,11 @@ def _matrices(recipe: Recipe, shaper: Shaper, *, batched: bool, transposed: tupl
     if not stated and length is not None:
         stated = [(length, length)]
     m, k, n = _mkn(shaper, stated, transposed)
-    names: tuple[Axis, ...] = (("i", shaper.dim("m", m, SIDE)), ("j", shaper.dim("n", n, SIDE)), ("k", shaper.dim("k", k, SIDE)))
+    names: tuple[Axis, ...] = (
+        ("i", shaper.dim("m", m, SIDE)),
+        ("j", shaper.dim("n", n, SIDE)),
+        ("k", shaper.dim("k", k, SIDE)),
+    )
     i, j, inner = names
     head: tuple[Axis, ...] = ()
     if batched:
@@ -94,7 +104,10 @@ def _mkn(
         k = meet("the inner size (columns of the first matrix, rows of the second)", k, b[0])
         n = meet("the number of columns of the second matrix", n, b[1])
     if len(stated) == 3:
-        m, n = meet("the number of rows of the result", m, stated[2][0]), meet("the number of columns of the result", n, stated[2][1])
+        m, n = (
+            meet("the number of rows of the result", m, stated[2][0]),
+            meet("the number of columns of the result", n, stated[2][1]),
+        )
     if len(stated) == 1:
         if m != k and n is None:
             msg = f"one shape ({m} x {k}) is stated for two matrices that cannot both have it; state both"
@@ -107,11 +120,18 @@ def _with_vector(recipe: Recipe, shaper: Shaper, *, left: bool, transposed: bool
     stated = [shaper.numbers(s) for s in shaper.shapes(2)]
     lengths = [shaper.numbers(s)[0] for s in shaper.shapes(1)]
     rows, cols = shaper.sizes.count("rows"), shaper.sizes.count("cols", "features")
-    named = {"rows": _named(shaper, "m") or _named(shaper, "rows"), "cols": _named(shaper, "n") or _named(shaper, "cols")}
+    named = {
+        "rows": _named(shaper, "m") or _named(shaper, "rows"),
+        "cols": _named(shaper, "n") or _named(shaper, "cols"),
+    }
     length = shaper.sizes.count("length", "elements")
     if named["rows"] is None and named["cols"] is not None and not stated:
         length, named["cols"] = named["cols"], None
-    found: list[tuple[int | None, int | None]] = [(rows, cols), (named["rows"], named["cols"]), *((s[0], s[1]) for s in stated)]
+    found: list[tuple[int | None, int | None]] = [
+        (rows, cols),
+        (named["rows"], named["cols"]),
+        *((s[0], s[1]) for s in stated),
+    ]
     m = _one({r for r, _ in found if r is not None}, "the number of rows")
     n = _one({c for _, c in found if c is not None}, "the number of columns")
     over_rows = left != transposed  # x A and A^T x both add up along the rows of A
@@ -121,9 +141,15 @@ def _with_vector(recipe: Recipe, shaper: Shaper, *, left: bool, transposed: bool
         if m is None and n is None and not lengths:
             m = n = given
         elif over_rows:
-            m = _one({v for v in (m, given) if v is not None}, "the length of the vector and the rows of the matrix")
+            m = _one(
+                {v for v in (m, given) if v is not None},
+                "the length of the vector and the rows of the matrix",
+            )
         else:
-            n = _one({v for v in (n, given) if v is not None}, "the length of the vector and the columns of the matrix")
+            n = _one(
+                {v for v in (n, given) if v is not None},
+                "the length of the vector and the columns of the matrix",
+            )
     i, j = ("i", shaper.dim("rows", m, 4096)), ("j", shaper.dim("cols", n, 4096))
     if left:
         x = recipe.input("x", (i,))
@@ -141,7 +167,9 @@ def _with_vector(recipe: Recipe, shaper: Shaper, *, left: bool, transposed: bool
 
 def _one(values: set[int], what: str) -> int | None:
     if len(values) > 1:
-        msg = f"the sizes contradict each other: {what} cannot be both {' and '.join(map(str, sorted(values)))}"
+        msg = (
+            f"the sizes contradict each other: {what} cannot be both {' and '.join(map(str, sorted(values)))}"
+        )
         raise Refusal(msg)
     return next(iter(values), None)
 
@@ -150,7 +178,9 @@ def _dot(recipe: Recipe, shaper: Shaper) -> None:
     axes = shaper.common()
     x, y = recipe.input("x", axes), recipe.input("y", axes)
     axis = shaper.details.axis
-    inner = axes if len(axes) == 1 or axis in {None, "all"} else ((axes[-2],) if axis in {-2, 0} else (axes[-1],))
+    inner = (
+        axes if len(axes) == 1 or axis in {None, "all"} else ((axes[-2],) if axis in {-2, 0} else (axes[-1],))
+    )
     if len(axes) > 1 and axis is None:
         recipe.assume("axis", "all elements", "the request names no axis")
     recipe.axes = tuple(a for a in axes if a not in inner)
@@ -164,7 +194,7 @@ def _outer(recipe: Recipe, shaper: Shaper) -> None:
     for count in shaper.sizes.counts:
         count.used = True
     m, n = _named(shaper, "m"), _named(shaper, "n")
-    found = lengths or [c for c in counts]
+    found = lengths or list(counts)
     if pairs:
         m, n = pairs[0]
     elif found:
@@ -191,9 +221,15 @@ def _linear(recipe: Recipe, shaper: Shaper, *, bias: bool) -> None:
         else:
             msg = f"the sizes contradict each other: the weight is {stated[1][0]} x {stated[1][1]}, but the inputs have {k} features (weights are outputs x inputs)"
             raise Refusal(msg)
-    b, o, i = ("b", shaper.dim("batch", m, 256)), ("o", shaper.dim("outputs", n, SIDE)), ("i", shaper.dim("inputs", k, SIDE))
+    b, o, i = (
+        ("b", shaper.dim("batch", m, 256)),
+        ("o", shaper.dim("outputs", n, SIDE)),
+        ("i", shaper.dim("inputs", k, SIDE)),
+    )
     x, weight = recipe.input("x", (b, i)), recipe.input("w", (o, i))
-    recipe.assume("layout of the weight", "outputs x inputs", "the usual convention of linear layers: y = x w^T")
+    recipe.assume(
+        "layout of the weight", "outputs x inputs", "the usual convention of linear layers: y = x w^T"
+    )
     recipe.axes, recipe.value = (b, o), Reduce("sum", ("i",), Binary("*", x, weight))
     if bias:
         recipe.value = Binary("+", recipe.value, recipe.input("bias", (o,)))

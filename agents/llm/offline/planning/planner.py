@@ -59,7 +59,12 @@ def product_in_words(request: str) -> str:
     def say(match: re.Match[str]) -> str:
         if match["op"] != "@" and (not spoken or elementwise):
             return match[0]
-        named = re.search(r"(?i)matrix[ -](?:matrix |vector )?(?:product|multipl)|matmul|gem[mv]\b|matvec", request) is not None
+        named = (
+            re.search(
+                r"(?i)matrix[ -](?:matrix |vector )?(?:product|multipl)|matmul|gem[mv]\b|matvec", request
+            )
+            is not None
+        )
         vector = match["b"].islower() and match["a"].isupper()
         words = "" if named else (" matrix-vector product " if vector else " matrix multiplication ")
         if match["at"]:
@@ -85,7 +90,9 @@ def _plan_formulas(reading: Reading, formulas: Formulas, request: str) -> dict[s
     planner = FormulaPlanner(recipe, reading.sizes, reading.details, formulas, reading.rest)
     planner.plan()
     left = reading.sizes.left_over()
-    unused = sorted(set(reading.details.parameters) - planner.used - {s["name"].lower() for s in recipe.scalars})
+    unused = sorted(
+        set(reading.details.parameters) - planner.used - {s["name"].lower() for s in recipe.scalars}
+    )
     if (left or unused) and not reading.order:
         msg = f"there is no place for {', '.join(repr(w) for w in [*left, *unused][:4])} in the formula"
         raise Refusal(msg)
@@ -110,7 +117,9 @@ def _agreed(
         raise Refusal(msg) from exc
     same = same_computation(by_words, by_formula)
     if same:
-        by_words["assumptions"].append({"what": "formula", "value": "means the same as the words", "why": "tried on small inputs"})
+        by_words["assumptions"].append(
+            {"what": "formula", "value": "means the same as the words", "why": "tried on small inputs"}
+        )
         inout = any(t["role"] == "inout" for t in (*by_formula["tensors"], *by_words["tensors"]))
         return by_formula if inout or not _needs_care(reading) else by_words
     msg = f"its words ({said}) and its formula do not mean the same here; leave one of them out"
@@ -119,4 +128,7 @@ def _agreed(
 
 def _needs_care(reading: Reading) -> bool:
     """Whether the words name something whose plain formula is less stable than the plan by words."""
-    return any(s.kind not in {"both", "binary", "scalar", "product", "reduce", "transpose", "copy", "blas"} for s in reading.order)
+    return any(
+        s.kind not in {"both", "binary", "scalar", "product", "reduce", "transpose", "copy", "blas"}
+        for s in reading.order
+    )

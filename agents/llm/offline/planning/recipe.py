@@ -50,7 +50,11 @@ class Recipe:
     @property
     def real(self) -> str:
         """Dtype of values between steps: as sums are kept."""
-        return self.dtype if self.dtype in {"float64", "int64"} else ("float32" if self.dtype in FLOATS else "int64")
+        return (
+            self.dtype
+            if self.dtype in {"float64", "int64"}
+            else ("float32" if self.dtype in FLOATS else "int64")
+        )
 
     @property
     def is_integer(self) -> bool:
@@ -79,13 +83,20 @@ class Recipe:
     def input(self, name: str, axes: tuple[Axis, ...], dtype: str = "", description: str = "") -> Node:
         """Declare an input over `axes` and return its element."""
         name = self.fresh(name)
-        entry: dict[str, Any] = {"name": name, "role": "in", "dtype": dtype or self.dtype, "shape": [d for _, d in axes]}
+        entry: dict[str, Any] = {
+            "name": name,
+            "role": "in",
+            "dtype": dtype or self.dtype,
+            "shape": [d for _, d in axes],
+        }
         if description:
             entry["description"] = description
         self.tensors.append(entry)
         return Access(name, tuple(Name(v) for v, _ in axes)) if axes else Name(name)
 
-    def scalar(self, name: str, value: float, low: float, high: float, *, stated: bool, why: str = "") -> Node:
+    def scalar(
+        self, name: str, value: float, low: float, high: float, *, stated: bool, why: str = ""
+    ) -> Node:
         """Declare a scalar that tests vary, and return it."""
         name = self.fresh(name)
         dtype = "float64" if self.dtype == "float64" else ("float32" if self.dtype in FLOATS else "int32")
@@ -95,12 +106,22 @@ class Recipe:
                              "source": "stated" if stated else "assumed", "why": why})  # fmt: skip
         return Name(name)
 
-    def save(self, wanted: str, op: str, *, dtype: str = "", value: Node | None = None, axes: tuple[Axis, ...] | None = None) -> Node:
+    def save(
+        self,
+        wanted: str,
+        op: str,
+        *,
+        dtype: str = "",
+        value: Node | None = None,
+        axes: tuple[Axis, ...] | None = None,
+    ) -> Node:
         """Write a value to an intermediate of its own and return its element."""
         axes = self.axes if axes is None else axes
         name = self.fresh(wanted)
         self.intermediates.append({"name": name, "dtype": dtype or self.real, "shape": [d for _, d in axes]})
-        self.statements.append((op, Statement(name, tuple(v for v, _ in axes), self.value if value is None else value)))
+        self.statements.append(
+            (op, Statement(name, tuple(v for v, _ in axes), self.value if value is None else value))
+        )
         return Access(name, tuple(Name(v) for v, _ in axes)) if axes else Name(name)
 
     def settle(self) -> None:
@@ -124,7 +145,9 @@ class Recipe:
         return Reduce(kind, tuple(v for v, _ in over), self.value if value is None else value)
 
     # ------------------------------------------------------------------ the end
-    def finish(self, output: str, *, dtype: str = "", compare: dict[str, Any] | None = None, op: str = "") -> None:
+    def finish(
+        self, output: str, *, dtype: str = "", compare: dict[str, Any] | None = None, op: str = ""
+    ) -> None:
         """Write the current value to an output tensor."""
         name = self.fresh(output)
         self.tensors.append({"name": name, "role": "out", "dtype": dtype or self.dtype, "shape": [d for _, d in self.axes],
@@ -133,7 +156,9 @@ class Recipe:
 
     def ir(self, *, name: str, summary: str) -> dict[str, Any]:
         """Return the IR as JSON data."""
-        for function in sorted({n.name for _, s in self.statements for n in walk(s.value) if isinstance(n, Call)}):
+        for function in sorted(
+            {n.name for _, s in self.statements for n in walk(s.value) if isinstance(n, Call)}
+        ):
             told = meaning_of(function)
             if told is not None:
                 self.edge_rules.append(told)
@@ -152,7 +177,11 @@ class Recipe:
         }  # fmt: skip
 
     def _step(self, number: int, op: str, statement: Statement) -> dict[str, Any]:
-        known = {t["name"] for t in self.tensors} | {i["name"] for i in self.intermediates} | {s["name"] for s in self.scalars}
+        known = (
+            {t["name"] for t in self.tensors}
+            | {i["name"] for i in self.intermediates}
+            | {s["name"] for s in self.scalars}
+        )
         read = [n.name for n in walk(statement.value) if isinstance(n, Access | Name) and n.name in known]
         return {"id": f"{op}_{number}" if number else op, "op": op, "reads": list(dict.fromkeys(read)), "writes": [statement.target],
                 "formula": show_statement(statement)}  # fmt: skip
@@ -171,7 +200,9 @@ class Recipe:
                     if isinstance(index, Name):
                         extents.setdefault(index.name, size)
             own = _flops(statement.value)
-            sizes = dict.fromkeys(v for n in walk(statement.value) if isinstance(n, Reduce) for v in n.variables)
+            sizes = dict.fromkeys(
+                v for n in walk(statement.value) if isinstance(n, Reduce) for v in n.variables
+            )
             space = [*statement.indices, *(v for v in sizes if v in extents)]
             flops.append("*".join([str(max(1, own)), *(_factor(extents[v]) for v in space)]))
         moved = []
@@ -199,5 +230,3 @@ def number(value: float) -> Num:
     """Return a constant as a formula writes it; negative ones are written with a minus by the caller."""
     text = str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
     return Num(value, text)
-
-

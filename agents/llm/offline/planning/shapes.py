@@ -33,7 +33,9 @@ class Shaper:
                 raise Refusal(msg)
             return own
         if value is None:
-            self.recipe.assume(f"size {own}", default, "the request names no size; the kernel is right for any")
+            self.recipe.assume(
+                f"size {own}", default, "the request names no size; the kernel is right for any"
+            )
         self.recipe.dims[own] = default if value is None else value
         return own
 
@@ -54,7 +56,11 @@ class Shaper:
             if found and own != found:
                 if _volume(own) == _volume(found) and 1 in {len(own), len(found)}:
                     found = max(found, own, key=len)
-                    self.recipe.assume("shape of the output", "as the input", "a flattened copy holds the same elements in order")
+                    self.recipe.assume(
+                        "shape of the output",
+                        "as the input",
+                        "a flattened copy holds the same elements in order",
+                    )
                     continue
                 msg = f"the sizes contradict each other: {what} cannot be both {shapes[0].text} and {shape.text}"
                 raise Refusal(msg)
@@ -68,23 +74,25 @@ class Shaper:
             "elements": self.sizes.count("elements"), "length": self.sizes.count("length"), "rows": self.sizes.count("rows"),
             "cols": self.sizes.count("cols", "classes", "features"), "batch": self.sizes.count("batch"),
         }  # fmt: skip
-        named = self._named(counts)
+        self._named(counts)
         values = self._square(list(stated), counts, least_rank)
         if not values:
             values = self._by_counts(counts, least_rank)
         batch = counts["batch"]
-        if batch is not None and len(values) == 2 and batch not in values and self.details.noun in {"matrix", "tensor"} and self.sizes.shapes:
+        if (
+            batch is not None
+            and len(values) == 2
+            and batch not in values
+            and self.details.noun in {"matrix", "tensor"}
+            and self.sizes.shapes
+        ):
             values = [batch, *values]
         rank = len(values)
-        if rank not in _NAMES:
-            axes = tuple((f"i{k}", f"d{k}") for k in range(rank))
-        else:
-            axes = _NAMES[rank]
+        axes = _NAMES.get(rank) or tuple((f"i{k}", f"d{k}") for k in range(rank))
         self._check(values, counts, rank)
         default = VECTOR if rank == 1 else (SIDE if rank == 2 else 64)
         for (_, name), value in zip(axes, values, strict=True):
             self.dim(name, value, default)
-        del named
         return axes
 
     def _named(self, counts: dict[str, int | None]) -> None:
@@ -112,7 +120,9 @@ class Shaper:
         counts[unit] = value
         self.sizes.used_names.add(name)
 
-    def _square(self, values: list[int | None], counts: dict[str, int | None], least_rank: int) -> list[int | None]:
+    def _square(
+        self, values: list[int | None], counts: dict[str, int | None], least_rank: int
+    ) -> list[int | None]:
         length = counts["length"]
         if values or length is None:
             return values
@@ -129,7 +139,14 @@ class Shaper:
         rows, cols, batch = counts["rows"], counts["cols"], counts["batch"]
         if batch is not None and rows is not None and cols is not None:
             return [batch, rows, cols]
-        if cols is not None and rows is None and batch is None and least_rank < 2 and self.details.noun != "matrix" and self.details.axis is None:
+        if (
+            cols is not None
+            and rows is None
+            and batch is None
+            and least_rank < 2
+            and self.details.noun != "matrix"
+            and self.details.axis is None
+        ):
             return [cols]
         if rows is not None or cols is not None or batch is not None:
             return [rows if rows is not None else batch, cols]

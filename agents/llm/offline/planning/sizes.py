@@ -16,7 +16,10 @@ _DIMENSIONS = frozenset({"n", "m", "k", "rows", "cols", "columns", "h", "w"})
 """Names that make a shape even where no number stands beside them."""
 _TIMES = r"\s*(?:x|×|\bby\b)\s*"
 _UNITS: tuple[tuple[str, str], ...] = (
-    ("elements", r"(?:total )?(?:elements?|entries|values|numbers|floats?|doubles|integers|items|points|components|scalars)"),
+    (
+        "elements",
+        r"(?:total )?(?:elements?|entries|values|numbers|floats?|doubles|integers|items|points|components|scalars)",
+    ),
     ("rows", r"(?:rows?|samples|tokens|examples|instances|observations)"),
     ("cols", r"(?:columns?|cols?)"),
     ("batch", r"(?:batches|matrices|images|pairs of matrices|independent matrices)"),
@@ -104,7 +107,9 @@ def _size(token: str, sizes: Sizes) -> Size:
 
 
 def _named(text: Marked, sizes: Sizes) -> None:
-    pattern = re.compile(rf"\b(?P<name>{_SYMBOL})\s*(?:=|:=|\bis\b|\bequals\b|\bequal to\b)\s*(?P<value>{NUMBER})(?!\.?\d|\s*[*/+^])")
+    pattern = re.compile(
+        rf"\b(?P<name>{_SYMBOL})\s*(?:=|:=|\bis\b|\bequals\b|\bequal to\b)\s*(?P<value>{NUMBER})(?!\.?\d|\s*[*/+^])"
+    )
 
     def take(match: re.Match[str]) -> str | None:
         value = read_size(match["value"])
@@ -122,11 +127,16 @@ def _named(text: Marked, sizes: Sizes) -> None:
 
 
 def _shapes(text: Marked, sizes: Sizes) -> None:
-    bracketed = re.compile(rf"(?:\bshapes?\s*(?:of\s*)?[:=]?\s*)?[(\[]\s*(?P<list>{_ITEM}(?:(?:\s*,\s*|{_TIMES}){_ITEM})*\s*,?)\s*[)\]]")
+    bracketed = re.compile(
+        rf"(?:\bshapes?\s*(?:of\s*)?[:=]?\s*)?[(\[]\s*(?P<list>{_ITEM}(?:(?:\s*,\s*|{_TIMES}){_ITEM})*\s*,?)\s*[)\]]"
+    )
     plain = re.compile(rf"(?<![\w.])(?P<list>{_ITEM}(?:{_TIMES}{_ITEM})+)(?![\w])")
 
     def take(match: re.Match[str]) -> str | None:
-        parts = re.findall(rf"{NUMBER}|\b{_SYMBOL}\b(?!\s*\d)", re.sub(r"\b(?:x|by)\b|×|(?<=\d)x(?=\d)", " ; ", match["list"]))
+        parts = re.findall(
+            rf"{NUMBER}|\b{_SYMBOL}\b(?!\s*\d)",
+            re.sub(r"\b(?:x|by)\b|×|(?<=\d)x(?=\d)", " ; ", match["list"]),
+        )
         if len(parts) == 1 and not match[0].rstrip(" )]").endswith(",") and "shape" not in match[0]:
             return None
         if not any(read_size(p) is not None for p in parts) and "shape" not in match[0] and len(parts) < 2:
@@ -139,7 +149,9 @@ def _shapes(text: Marked, sizes: Sizes) -> None:
         return f" \N{LEFT WHITE SQUARE BRACKET}shape{len(sizes.shapes) - 1}\N{RIGHT WHITE SQUARE BRACKET} "
 
     def take_plain(match: re.Match[str]) -> str | None:
-        words = re.findall(r"[a-z]\w*", re.sub(r"\b(?:x|by)\b|(?<=\d)x(?=\d)|(?<=\d)[kmg]i?b?\b", " ", match["list"]))
+        words = re.findall(
+            r"[a-z]\w*", re.sub(r"\b(?:x|by)\b|(?<=\d)x(?=\d)|(?<=\d)[kmg]i?b?\b", " ", match["list"])
+        )
         numbers = re.search(r"\d", match["list"]) is not None
         return take(match) if numbers or (words and set(words) <= _DIMENSIONS) else None
 
@@ -166,18 +178,39 @@ def _counts(text: Marked, sizes: Sizes) -> None:
     row = r"(?:rows?|samples?|lines?)"
     patterns: list[tuple[str, str]] = [
         ("batch", rf"\b(?:batch(?:es)?(?: size)?(?: of| is|:)?|batched)\s+{value}(?: (?:matrices|pairs))?\b"),
-        ("cols", rf"\b(?:each|every) row (?:has|holds|contains|with|having|of|is)\s*(?:length |size )?{value}(?: (?:elements?|values|entries|numbers|columns|long))?\b"),
-        ("cols", rf"\b{row} (?:of|with|each of|each with|that are|having)(?: length| size)?\s+{value}(?: (?:elements?|values|entries|numbers|columns|long))?(?: each)?\b"),
-        ("cols", rf"\b(?:row length|row size|row width|inner dimension|last dimension|last axis)(?: of| is|:)?\s+{value}\b"),
-        ("features", rf"\b(?:hidden size|hidden dimension|hidden dim|model dimension|embedding size|embedding dimension|feature dimension)(?: of| is|:|=)?\s*{value}\b"),
+        (
+            "cols",
+            rf"\b(?:each|every) row (?:has|holds|contains|with|having|of|is)\s*(?:length |size )?{value}(?: (?:elements?|values|entries|numbers|columns|long))?\b",
+        ),
+        (
+            "cols",
+            rf"\b{row} (?:of|with|each of|each with|that are|having)(?: length| size)?\s+{value}(?: (?:elements?|values|entries|numbers|columns|long))?(?: each)?\b",
+        ),
+        (
+            "cols",
+            rf"\b(?:row length|row size|row width|inner dimension|last dimension|last axis)(?: of| is|:)?\s+{value}\b",
+        ),
+        (
+            "features",
+            rf"\b(?:hidden size|hidden dimension|hidden dim|model dimension|embedding size|embedding dimension|feature dimension)(?: of| is|:|=)?\s*{value}\b",
+        ),
     ]
-    patterns += [(unit, rf"\b(?:some |about |exactly )?{value}\s*{words}(?: each| in total| in all| total)?\b") for unit, words in _UNITS]
+    patterns += [
+        (unit, rf"\b(?:some |about |exactly )?{value}\s*{words}(?: each| in total| in all| total)?\b")
+        for unit, words in _UNITS
+    ]
     patterns += [
         ("features", rf"\b{value} (?:dimensional|d)\b(?= (?:vectors?|embeddings?|features?))"),
         ("length", rf"\b{value} (?:indices|lookups|look ups|ids|index values)\b"),
-        ("length", rf"\b(?:of |with )?(?:the |a )?(?:common |same )?(?:length|size|lengths|sizes|dimension|order|width|n)(?: of| is|:|=| equal to)?\s+{value}(?: each)?\b"),
+        (
+            "length",
+            rf"\b(?:of |with )?(?:the |a )?(?:common |same )?(?:length|size|lengths|sizes|dimension|order|width|n)(?: of| is|:|=| equal to)?\s+{value}(?: each)?\b",
+        ),
         ("length", rf"\b(?:vectors?|arrays?|matrix|matrices|tensors?|buffers?) (?:of|with)\s+{value}\b"),
-        ("length", rf"\b{value}(?: long| wide)?(?= (?:float32 |float64 |float16 |bfloat16 |int32 |square )?(?:vectors?|arrays?|matrix|matrices|tensors?)\b)"),
+        (
+            "length",
+            rf"\b{value}(?: long| wide)?(?= (?:float32 |float64 |float16 |bfloat16 |int32 |square )?(?:vectors?|arrays?|matrix|matrices|tensors?)\b)",
+        ),
     ]
     for unit, pattern in patterns:
         text.replace(re.compile(pattern), counter(unit))

@@ -184,38 +184,74 @@ def find_early(text: Marked, stages: list[Stage]) -> None:
         return next(op for begin, op in verbs.items() if match["verb"].startswith(begin))
 
     low, high = rf"(?P<low>{REAL})", rf"(?P<high>{REAL})"
-    between = r"(?: (?:to|between|within|into|in|on))(?: the| a)?(?: (?:range|interval))?(?: (?:of|from|between))?"
+    between = (
+        r"(?: (?:to|between|within|into|in|on))(?: the| a)?(?: (?:range|interval))?(?: (?:of|from|between))?"
+    )
     text.replace(
-        re.compile(rf"\b(?:clamp|clip|limit|saturate|bound)(?:s|ed|ing|ped|ping|d)?{_LOOSE}{between}\s*[\[(]?\s*{low}\s*(?:,|and|to|\.\.)\s*{high}\s*[\])]?"),
+        re.compile(
+            rf"\b(?:clamp|clip|limit|saturate|bound)(?:s|ed|ing|ped|ping|d)?{_LOOSE}{between}\s*[\[(]?\s*{low}\s*(?:,|and|to|\.\.)\s*{high}\s*[\])]?"
+        ),
         lambda m: put(Stage("unary", "clamp", m[0], (float(m["low"]), float(m["high"]))), m),
     )
     text.replace(
-        re.compile(rf"\b(?:fill|set|initiali[sz]e)(?:s|ing)?{_LOOSE} (?:to|with|by)(?: the)?(?: (?:value|constant))? (?:{_VALUE}|(?P<word>zeros?|ones?))(?![\w.]\d)\b"),
-        lambda m: put(Stage("fill", "fill", m[0], (value(m["value"]) if m["value"] else float("one" in m["word"]),)), m),
+        re.compile(
+            rf"\b(?:fill|set|initiali[sz]e)(?:s|ing)?{_LOOSE} (?:to|with|by)(?: the)?(?: (?:value|constant))? (?:{_VALUE}|(?P<word>zeros?|ones?))(?![\w.]\d)\b"
+        ),
+        lambda m: put(
+            Stage("fill", "fill", m[0], (value(m["value"]) if m["value"] else float("one" in m["word"]),)), m
+        ),
     )
-    text.replace(re.compile(rf"\bzero(?:es|s)? out{_LOOSE}(?= ?$|\.|,)"), lambda m: put(Stage("fill", "fill", m[0], (0.0,)), m))
+    text.replace(
+        re.compile(rf"\bzero(?:es|s)? out{_LOOSE}(?= ?$|\.|,)"),
+        lambda m: put(Stage("fill", "fill", m[0], (0.0,)), m),
+    )
     powers = {"s": 2.0, "2": 2.0, "t": 3.0, "3": 3.0, "f": 4.0, "4": 4.0}
     text.replace(
-        re.compile(rf"\b(?:raise|raises|raised|raising){_LOOSE} to (?:the )?(?:power (?:of )?{_VALUE}|(?P<nth>second|third|fourth|2nd|3rd|4th) power)"),
-        lambda m: put(Stage("scalar", "^", m[0], (value(m["value"]) if m["value"] else powers[m["nth"][0]],)), m),
+        re.compile(
+            rf"\b(?:raise|raises|raised|raising){_LOOSE} to (?:the )?(?:power (?:of )?{_VALUE}|(?P<nth>second|third|fourth|2nd|3rd|4th) power)"
+        ),
+        lambda m: put(
+            Stage("scalar", "^", m[0], (value(m["value"]) if m["value"] else powers[m["nth"][0]],)), m
+        ),
     )
     text.replace(
-        re.compile(rf"\b(?P<verb>multipl(?:y|ies|ied|ying)|scal(?:e|es|ed|ing)|divid(?:e|es|ed|ing)){_LOOSE} by (?:{_VALUE}|{_SCALAR})(?![\w.])(?! ?(?:x|by) ?\d)"),
-        lambda m: put(Stage("scalar", sign(m, {"mul": "*", "scal": "*", "div": "/"}), m[0], (value(m["value"]),)), m),
+        re.compile(
+            rf"\b(?P<verb>multipl(?:y|ies|ied|ying)|scal(?:e|es|ed|ing)|divid(?:e|es|ed|ing)){_LOOSE} by (?:{_VALUE}|{_SCALAR})(?![\w.])(?! ?(?:x|by) ?\d)"
+        ),
+        lambda m: put(
+            Stage("scalar", sign(m, {"mul": "*", "scal": "*", "div": "/"}), m[0], (value(m["value"]),)), m
+        ),
     )
     text.replace(
-        re.compile(rf"\b(?P<verb>add|adds|adding|increment|increments|subtract|subtracts|subtracting|decrement) (?:{_VALUE}|{_SCALAR})(?:(?: to| from){_LOOSE}(?= |$|\.|,)|(?= ?$| ?[.,;]| and | then ))"),
-        lambda m: put(Stage("scalar", sign(m, {"a": "+", "i": "+", "s": "-", "d": "-"}), m[0], (value(m["value"]),)), m),
+        re.compile(
+            rf"\b(?P<verb>add|adds|adding|increment|increments|subtract|subtracts|subtracting|decrement) (?:{_VALUE}|{_SCALAR})(?:(?: to| from){_LOOSE}(?= |$|\.|,)|(?= ?$| ?[.,;]| and | then ))"
+        ),
+        lambda m: put(
+            Stage("scalar", sign(m, {"a": "+", "i": "+", "s": "-", "d": "-"}), m[0], (value(m["value"]),)), m
+        ),
     )
     text.replace(
         re.compile(rf"\b(?P<verb>increment|increments|decrement|decrements){_LOOSE} by {_VALUE}"),
         lambda m: put(Stage("scalar", sign(m, {"i": "+", "d": "-"}), m[0], (value(m["value"]),)), m),
     )
     text.replace(
-        re.compile(rf"\b(?P<verb>times|plus|minus|divided by|multiplied by) {_VALUE}(?![\w.])(?! ?(?:x|by) ?\d)"),
-        lambda m: put(Stage("scalar", sign(m, {"t": "*", "p": "+", "d": "/", "mi": "-", "mu": "*"}), m[0], (value(m["value"]),)), m),
+        re.compile(
+            rf"\b(?P<verb>times|plus|minus|divided by|multiplied by) {_VALUE}(?![\w.])(?! ?(?:x|by) ?\d)"
+        ),
+        lambda m: put(
+            Stage(
+                "scalar",
+                sign(m, {"t": "*", "p": "+", "d": "/", "mi": "-", "mu": "*"}),
+                m[0],
+                (value(m["value"]),),
+            ),
+            m,
+        ),
     )
-    text.replace(re.compile(r"\bdoubl(?:e|es|ing)(?= (?:each|every|all|the))"), lambda m: put(Stage("scalar", "*", m[0], (2.0,)), m))
+    text.replace(
+        re.compile(r"\bdoubl(?:e|es|ing)(?= (?:each|every|all|the))"),
+        lambda m: put(Stage("scalar", "*", m[0], (2.0,)), m),
+    )
     text.replace(re.compile(r"\bhalv(?:e|es|ing)\b"), lambda m: put(Stage("scalar", "*", m[0], (0.5,)), m))
 
 

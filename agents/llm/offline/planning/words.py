@@ -57,7 +57,15 @@ _SELF: tuple[tuple[str, str], ...] = (
 
 def normal(text: str) -> str:
     """Return the request in lower case, hyphens and underscores inside words as spaces, quotes and markup gone."""
-    text = text.lower().replace("×", " x ").replace("\u2013", "-").replace("\u2014", " , ").replace("\u2212", "-").replace("\u2019", "'")
+    text = (
+        text.lower()
+        .replace("×", " x ")
+        .replace("\u2013", "-")
+        .replace("\u2014", " , ")
+        .replace("\u2212", "-")
+        .replace("\u2019", "'")
+    )
+    text = re.sub(r"(?<=\d)\*\*(?=\d)", "^", text)
     text = text.replace("²", "^2").replace("³", "^3").replace("→", " to ")
     text = re.sub(r"\|\s*([a-z]\w*)\s*\|", r" absolute value of \1 ", text)
     text = re.sub(r"[`\"*]+|(?<!\w)'|'(?!\w)", " ", text)
@@ -114,7 +122,10 @@ def read_words(request: str, *, known: frozenset[str] = frozenset()) -> Reading:
     for flag, pattern in _FLAGS:
         while text.take(rf"(?<!\w)(?:{pattern})(?!\w)") is not None:
             details.flags.add(flag)
-    if re.search(r"\belements?\b|\bentr(?:y|ies)\b|\bvalues?\b|each|every|all ", text.text) is None and "elementwise" not in details.flags:
+    if (
+        re.search(r"\belements?\b|\bentr(?:y|ies)\b|\bvalues?\b|each|every|all ", text.text) is None
+        and "elementwise" not in details.flags
+    ):
         details.flags.add("matrix_function")
     if any(s.kind == "product" for s in stages):
         _product_equation(text, stages)
@@ -163,11 +174,15 @@ def _phrase(phrase: str, details: Details) -> str:
 
 def _read_names(text: Marked) -> None:
     """Take `named x`, `called result` out of the text: the names of arrays are ours."""
-    text.replace(re.compile(r"\b(?:named|called|denoted(?: by| as)?) [a-z_]\w*(?: and [a-z_]\w*(?= |,|\.))?"), lambda _m: " ")
+    text.replace(
+        re.compile(r"\b(?:named|called|denoted(?: by| as)?) [a-z_]\w*(?: and [a-z_]\w*(?= |,|\.))?"),
+        lambda _m: " ",
+    )
 
 
 def _read_selves(text: Marked, stages: list[Stage]) -> None:
     for name, pattern in _SELF:
+
         def put(match: re.Match[str], name: str = name) -> str:
             stages.append(Stage("self", name, match[0].strip()))
             row = " each column " if "column" in match[0] else (" each row " if "row" in match[0] else " ")
@@ -178,7 +193,9 @@ def _read_selves(text: Marked, stages: list[Stage]) -> None:
 
 def _settle_transposes(text: Marked, stages: list[Stage], transposed: tuple[bool, bool]) -> tuple[bool, bool]:
     """Return which operands of a product come transposed; the word is then part of the product, not a stage."""
-    products = [s for s in stages if s.kind == "product" and s.name in {"matmul", "batched", "matvec", "vecmat"}]
+    products = [
+        s for s in stages if s.kind == "product" and s.name in {"matmul", "batched", "matvec", "vecmat"}
+    ]
     turns = [n for n, s in enumerate(stages) if s.kind == "transpose"]
     if not products or not turns:
         return transposed if products else (False, False)
@@ -189,7 +206,9 @@ def _settle_transposes(text: Marked, stages: list[Stage], transposed: tuple[bool
             raise Refusal(msg)
         transposed = (True, False)
     for n in turns:
-        text.text = text.text.replace(f"\N{LEFT WHITE SQUARE BRACKET}op{n}\N{RIGHT WHITE SQUARE BRACKET}", " ")
+        text.text = text.text.replace(
+            f"\N{LEFT WHITE SQUARE BRACKET}op{n}\N{RIGHT WHITE SQUARE BRACKET}", " "
+        )
     return transposed
 
 
@@ -203,7 +222,9 @@ def _product_equation(text: Marked, stages: list[Stage]) -> None:
     for number, stage in enumerate(stages):
         mark = f"\N{LEFT WHITE SQUARE BRACKET}op{number}\N{RIGHT WHITE SQUARE BRACKET}"
         if stage.kind == "both" and stage.text == "times":
-            text.take(rf"(?<=\b[a-z]) {mark}(?= [a-z]\b)|(?<={CLOSE}) ?{mark}(?= {shape})|(?<=matrix) {mark}(?= {shape})")
+            text.take(
+                rf"(?<=\b[a-z]) {mark}(?= [a-z]\b)|(?<={CLOSE}) ?{mark}(?= {shape})|(?<=matrix) {mark}(?= {shape})"
+            )
 
 
 def _refuse_unknown(rest: str, stages: list[Stage], known: frozenset[str]) -> None:
@@ -218,7 +239,9 @@ def _refuse_unknown(rest: str, stages: list[Stage], known: frozenset[str]) -> No
 
 
 _OF = re.compile(r"\b(?:of|on|to|from|after|over|in|for|between)\b")
-_THEN = re.compile(r"\b(?:then|followed|afterwards|after that|finally|next|subsequently|before|and|with|plus|passed|through|into|apply|applies|applying|take|takes|taking)\b|[,;+]")
+_THEN = re.compile(
+    r"\b(?:then|followed|afterwards|after that|finally|next|subsequently|before|and|with|plus|passed|through|into|apply|applies|applying|take|takes|taking)\b|[,;+]"
+)
 _SENTENCE = re.compile(r"[.:;]|\bfollowed by\b|\bthen\b")
 
 
@@ -262,7 +285,13 @@ def order_stages(text: str, stages: list[Stage], details: Details) -> list[Stage
 def _relation(gap: str, last: Stage, stage: Stage) -> str:
     of = list(_OF.finditer(gap))
     then = list(_THEN.finditer(gap))
-    if last.kind in REDUCING | {"both", "multi"} and stage.kind in REDUCING | {"both"} and then and not of and re.fullmatch(r"[\s,]*(?:and)?(?: the)?\s*", gap):
+    if (
+        last.kind in REDUCING | {"both", "multi"}
+        and stage.kind in REDUCING | {"both"}
+        and then
+        and not of
+        and re.fullmatch(r"[\s,]*(?:and)?(?: the)?\s*", gap)
+    ):
         return "beside"
     if _SENTENCE.search(gap):
         return "then"
@@ -271,7 +300,9 @@ def _relation(gap: str, last: Stage, stage: Stage) -> str:
     if then:
         return "then"
     if not gap.strip(" ") or re.fullmatch(r"[\s()]*", gap):
-        if last.kind == "unary" and (last.text.endswith("ed") or last.text in {"absolute", "negative", "squared"}):
+        if last.kind == "unary" and (
+            last.text.endswith("ed") or last.text in {"absolute", "negative", "squared"}
+        ):
             return "of"
         if last.kind in {"reduce", "both"} and stage.kind == "unary" and stage.name in {"abs", "square"}:
             return "of"
@@ -301,11 +332,30 @@ def _nothing_left(used: set[str], sizes: list[str], details: Details, order: lis
     if unused:
         msg = f"there is no place for the parameter {unused[0]!r} in what was understood ({', '.join(s.text for s in order)})"
         raise Refusal(msg)
-    takes_axis = REDUCING | {"multi", "bias", "both", "soft", "layer", "scan", "loss", "rowpair", "self", "reverse"}
-    if details.axis is not None and not any(s.kind in takes_axis or s.name in {"dot", "iamax"} for s in order) and details.axis != "all":
+    takes_axis = REDUCING | {
+        "multi",
+        "bias",
+        "both",
+        "soft",
+        "layer",
+        "scan",
+        "loss",
+        "rowpair",
+        "self",
+        "reverse",
+    }
+    if (
+        details.axis is not None
+        and not any(s.kind in takes_axis or s.name in {"dot", "iamax"} for s in order)
+        and details.axis != "all"
+    ):
         msg = f"there is no place for {details.axis_text!r} in what was understood ({', '.join(s.text for s in order)})"
         raise Refusal(msg)
-    for flag, kinds in (("tanh_form", {"gelu"}), ("plain", {"layer_norm", "rms_norm"}), ("one_hot", {"cross_entropy"})):
+    for flag, kinds in (
+        ("tanh_form", {"gelu"}),
+        ("plain", {"layer_norm", "rms_norm"}),
+        ("one_hot", {"cross_entropy"}),
+    ):
         if flag in details.flags and not any(s.name in kinds for s in order):
             msg = f"there is no place for {flag.replace('_', ' ')!r} in what was understood"
             raise Refusal(msg)

@@ -78,7 +78,9 @@ class _Intervals:
             )
         if name in self.problem.dims:
             return (1.0, math.inf)
-        return self.known.get(name) or self.domains.get(name, WHOLE if name in self.problem.arrays else (0.0, math.inf))
+        return self.known.get(name) or self.domains.get(
+            name, WHOLE if name in self.problem.arrays else (0.0, math.inf)
+        )
 
     def fault(self, node: Node) -> None:
         self.faults.append(_Fault(self.inputs_of(node)))
@@ -116,7 +118,11 @@ class _Intervals:
             low, high = self.of(node.args[0])
             return (0.0, max(high, 0.0) + 1.0)
         if function.meaning:
-            return self.of(substitute(parse_expression(function.meaning), dict(zip(function.parameters, node.args, strict=True))))
+            return self.of(
+                substitute(
+                    parse_expression(function.meaning), dict(zip(function.parameters, node.args, strict=True))
+                )
+            )
         low, high = self.of(node.args[0])
         argument = node.args[0]
         if (function.domain == "positive" and low <= 0) or (function.domain == "non_negative" and low < 0):
@@ -177,7 +183,10 @@ class _Intervals:
 def _image(name: str, low: float, high: float, *, shifted: bool = False) -> Interval:
     match name:
         case "exp" | "exp2":
-            return (math.exp(low) if low > -40 else 1e-18, 1.0 if shifted else (math.exp(high) if high < 300 else math.inf))
+            return (
+                math.exp(low) if low > -40 else 1e-18,
+                1.0 if shifted else (math.exp(high) if high < 300 else math.inf),
+            )
         case "abs":
             return (0.0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high)))
         case "square":

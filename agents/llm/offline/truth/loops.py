@@ -151,7 +151,11 @@ class _Writer:
     def call(self, name: str, args: tuple[Node, ...]) -> str:
         function = FUNCTIONS[name]
         if function.meaning:
-            return self.value(substitute(parse_expression(function.meaning), dict(zip(function.parameters, args, strict=True))))
+            return self.value(
+                substitute(
+                    parse_expression(function.meaning), dict(zip(function.parameters, args, strict=True))
+                )
+            )
         python = {"sqrt": "_sqrt({0})", "rsqrt": "_div(1.0, _sqrt({0}))"}.get(name, function.python)
         return "(" + python.format(*(self.value(a) for a in args)) + ")"
 
@@ -161,7 +165,9 @@ class _Writer:
         own = f"r{self.count}"
         best = f"{own}_at"
         kind = node.kind
-        neutral = {"sum": "0", "mean": "0", "prod": "1", "max": "-math.inf", "argmax": "-math.inf"}.get(kind, "math.inf")
+        neutral = {"sum": "0", "mean": "0", "prod": "1", "max": "-math.inf", "argmax": "-math.inf"}.get(
+            kind, "math.inf"
+        )
         self.line(f"{own} = {neutral}")
         if kind in {"argmax", "argmin"}:
             self.line(f"{best} = 0")
@@ -186,7 +192,9 @@ class _Writer:
                 place = ""
                 for variable in node.variables:
                     step = self.index[variable]
-                    place = f"({place}) * {self.size(self.bound.extents[variable])} + {step}" if place else step
+                    place = (
+                        f"({place}) * {self.size(self.bound.extents[variable])} + {step}" if place else step
+                    )
                 self.line(f"    {best} = {place}")
         self.depth, self.index = depth, outer
         if kind == "mean":
@@ -211,7 +219,11 @@ def _statement(problem: Problem, bound: Bound) -> list[str]:
     array = problem.array(statement.target)
     writer = _Writer(problem, bound, real=problem.type_of(bound) != "int64")
     writer.line(f"# {show_statement(statement)}")
-    kept = "np.float64" if array.dtype in FLOATS else ("np.bool_" if array.dtype == "bool" else f"np.{array.dtype}")
+    kept = (
+        "np.float64"
+        if array.dtype in FLOATS
+        else ("np.bool_" if array.dtype == "bool" else f"np.{array.dtype}")
+    )
     shape = "".join(f"{writer.size(s)}, " for s in array.shape)
     writer.line(f"new = np.zeros(({shape}), dtype={kept})")
     for variable in statement.indices:

@@ -89,7 +89,9 @@ class _Writer:
             return f"dims[{text!r}]"
         import re
 
-        return "(" + re.sub(r"[A-Za-z_]\w*", lambda m: f"dims[{m[0]!r}]" if m[0] in names else m[0], text) + ")"
+        return (
+            "(" + re.sub(r"[A-Za-z_]\w*", lambda m: f"dims[{m[0]!r}]" if m[0] in names else m[0], text) + ")"
+        )
 
     def axis(self, variable: str) -> int:
         return self.order.index(variable)
@@ -240,14 +242,18 @@ def _statement(problem: Problem, bound: Bound) -> list[str]:
     order = (*statement.indices, *sorted(bound_variables(statement.value)))
     scanned = {n.variables[0] for n in _scans(statement.value)}
     order = tuple(v for v in order if v not in scanned or v in statement.indices)
-    real = any(problem.is_float(a.name) for a in accesses(statement.value)) or problem.is_float(statement.target)
+    real = any(problem.is_float(a.name) for a in accesses(statement.value)) or problem.is_float(
+        statement.target
+    )
     writer = _Writer(problem, bound, order, real)
     text = writer.value(statement.value)
     shape = "".join(f"{writer.size(s)}, " for s in bound.shape)
     own = len(statement.indices)
     kept = f"[{', '.join([':'] * own + ['0'] * (len(order) - own))}]" if order else ""
     sizes = ", ".join(f"{n}: {writer.size(s)}" for n, s in enumerate(bound.shape))
-    value = f"_spread({text}, {{{sizes}}}, {len(order)}){kept}" if order else f"np.asarray({text}).reshape(())"
+    value = (
+        f"_spread({text}, {{{sizes}}}, {len(order)}){kept}" if order else f"np.asarray({text}).reshape(())"
+    )
     return [f"# {show_statement(statement)}", f"a[{statement.target!r}] = {value}.reshape(({shape}))"]
 
 

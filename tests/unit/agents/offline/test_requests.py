@@ -1,0 +1,157 @@
+"""What the grammar understands: the formulas of the plan, and refusals that name what is wrong."""
+
+from typing import Any
+
+import pytest
+
+from cuda_harness.agents.llm.offline.planning.planner import plan
+from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.tools.ir.check import check_ir
+
+
+def formulas(data: dict[str, Any]) -> list[str]:
+    return [s["formula"] for s in data["steps"]]
+
+
+def sizes(data: dict[str, Any]) -> dict[str, int]:
+    return {d["name"]: d["value"] for d in data["dims"]}
+
+
+UNDERSTOOD: tuple[tuple[str, str, dict[str, int]], ...] = (
+    ("Add two vectors of 1M elements", "y[i] = a[i] + b[i]", {"n": 1 << 20}),
+    ("vector addition, n = 1,000,000", "y[i] = a[i] + b[i]", {"n": 10**6}),
+    ("sum of a vector with 2^20 floats", "sum = sum_i x[i]", {"n": 1 << 20}),
+    ("sum of two matrices, 64 by 32", "y[i,j] = a[i,j] + b[i,j]", {"rows": 64, "cols": 32}),
+    ("sum of each row of a 64x32 matrix", "sum[i] = sum_j x[i,j]", {"rows": 64, "cols": 32}),
+    ("column sums of a 64 by 32 matrix", "sum[j] = sum_i x[i,j]", {"rows": 64, "cols": 32}),
+    ("mean over axis 1 of a tensor of shape (4, 5, 6)", "mean[b,j] = mean_i x[b,i,j]", {"batch": 4, "rows": 5, "cols": 6}),
+    ("relu of the sum of two vectors", "y[i] = relu(a[i] + b[i])", {"n": 1 << 20}),
+    ("square each element then sum each row", "sum[i] = sum_j square(x[i,j])", {"rows": 1024, "cols": 1024}),
+    ("sum each row, then square the result, 10 x 20", "sum[i] = square(sum_j x[i,j])", {"rows": 10, "cols": 20}),
+    ("squared difference of two vectors of length 10", "y[i] = square(a[i] - b[i])", {"n": 10}),
+    ("Subtract vector y from vector x, each with 100 elements", "out[i] = x[i] - y[i]", {"n": 100}),
+    ("subtract the first vector from the second", "y[i] = b[i] - a[i]", {"n": 1 << 20}),
+    ("divide vector a by vector b, elementwise, 4096 entries each", "y[i] = a[i]/b[i]", {"n": 4096}),
+    ("clamp every element of a 512 x 256 matrix to [0, 6]", "y[i,j] = clamp(x[i,j], 0, 6)", {"rows": 512, "cols": 256}),
+    ("multiply every element of a vector by 2.5", "y[i] = x[i]*2.5", {"n": 1 << 20}),
+    ("scale a vector by a scalar alpha", "y[i] = x[i]*alpha", {"n": 1 << 20}),
+    ("Leaky ReLU with negative slope 0.2", "y[i] = leaky_relu(x[i], 0.2)", {"n": 1 << 20}),
+    ("GELU with the tanh approximation", "y[i] = gelu_tanh(x[i])", {"n": 1 << 20}),
+    ("GEMM: M=64, N=128, K=32", "c[i,j] = sum_k a[i,k]*b[k,j]", {"m": 64, "n": 128, "k": 32}),
+    ("C = A @ B^T for 100 x 60 and 80 x 60 matrices", "c[i,j] = sum_k a[i,k]*b[j,k]", {"m": 100, "n": 80, "k": 60}),
+    ("matmul of A (512x256) and B (256x128) with bias and relu", "c[i,j] = relu(sum_k a[i,k]*b[k,j] + bias[j])", {"m": 512, "n": 128, "k": 256}),
+    ("batched matmul, batch size 8, 16x32 times 32x24", "c[b,i,j] = sum_k a[b,i,k]*w[b,k,j]", {"batch": 8, "m": 16, "k": 32, "n": 24}),
+    ("matrix times vector, 1000 x 500", "y[i] = sum_j a[i,j]*x[j]", {"rows": 1000, "cols": 500}),
+    ("Transpose a 2048 x 1024 matrix.", "y[j,i] = x[i,j]", {"rows": 2048, "cols": 1024}),
+    ("exclusive prefix sum of 1000 integers", "y[i] = sum_{k<i} x[k]", {"n": 1000}),
+    ("saxpy with n = 1000000", "y[i] = a*x[i] + y[i]", {"n": 10**6}),
+    ("z = x*y + 3 where x and y are vectors of 100000 floats", "z[i] = x[i]*y[i] + 3", {"n": 100_000}),
+    ("C[i,j] = sum_k A[i,k]*B[k,j] with M=64, N=128, K=256", "C[i,j] = sum_k A[i,k]*B[k,j]", {"m": 64, "n": 128, "k": 256}),
+    ("c[i][j] = sum_{k=0}^{K-1} a[i][k]*b[k][j], a is 8 x 4 and b is 4 x 2", "c[i,j] = sum_k a[i,k]*b[k,j]", {"m": 8, "n": 2, "k": 4}),
+    ("out[i] = x[n-1-i]", "out[i] = x[n - 1 - i]", {"n": 1 << 20}),
+    ("y = a*x + b for a scalar a and vectors x and b of length 1000", "y[i] = a*x[i] + b[i]", {"n": 1000}),
+    ("y[i] = max(0, x[i]) for i in 0..n-1, n=100000", "y[i] = max(0, x[i])", {"n": 100_000}),
+    ("compute exp(-x*x) for a vector of 1000 floats", "y[i] = exp((-x[i])*x[i])", {"n": 1000}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_text", "formula", "dims"), UNDERSTOOD)
+def test_requests_are_read(request_text: str, formula: str, dims: dict[str, int]) -> None:
+    data = plan(request_text)
+    assert formula in formulas(data)
+    assert sizes(data) == dims
+    assert check_ir(KernelIR.model_validate(data)) == []
+
+
+REFUSED: tuple[tuple[str, str], ...] = (
+    ("sort the array", "'sort'"),
+    ("a 2-D convolution with a 3x3 filter", "'convolution'"),
+    ("sum without the first element", "'without', 'first'"),
+    ("relu of a vector, but only of the even elements", "'only'"),
+    ("softmax of each row, except masked entries", "'except'"),
+    ("sum of the diagonal of a matrix", "'diagonal'"),
+    ("top 5 values of each row", "'top'"),
+    ("do not compute the relu", "'not'"),
+    ("add a vector of 1000 elements to a vector of 2000 elements", "contradict each other.*1000.*2000"),
+    ("Multiply a 64x32 matrix by a 33x16 matrix", "inner size.* 32 and 33"),
+    ("matrix multiplication with M=64, N=32, K=16 of 64x20 and 20x32 matrices", "contradict each other.* 16 and 20"),
+    ("sum of 1000 elements of a 10 x 20 matrix", "1000 elements, but 10 x 20 are 200"),
+    ("n = 5 and n = 6, relu", "n is both 5 and 6"),
+    ("relu of a 4096 x 1024 matrix with 512 columns", "512 cols, but the shape is 4096 x 1024"),
+    ("sum along rows", "read both ways"),
+    ("sum over each row and over each column", "several axes"),
+    ("relu with eps = 3", "no place for the parameter 'eps'"),
+    ("sigmoid of each row of a vector with 100 elements and 16 indices", "contradict|no place|one axis"),
+    ("cube of a 96x96 matrix", "each element or of the matrix"),
+    ("relu: y[i] = x[i] * 2", "do not mean the same"),
+    ("y[i] = x[i+1] - x[i]", r"neighbours such as x\[i\+1\]"),
+    ("c[i,j] = a[i,k]*b[k,j]", "write sum_k"),
+    ("y_i = a x_i + y_i", "cannot be read to its end"),
+    ("y[i] = y[n-1-i]", "give the result another name"),
+    ("sigmoid of int32 data", "no integer result"),
+    ("relu of float8 data", "'float8'"),
+    ("add float32 and float64 vectors", "several element types"),
+    ("argmax of the squares of each row", "no rounding can change"),
+    ("matrix multiplication followed by add", "not clear which arrays"),
+    ("hello world", "no operation"),
+    ("a x 0 matrix copy of shape (0, 5)", "size of zero"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_text", "said"), REFUSED)
+def test_what_cannot_be_done_is_refused_and_named(request_text: str, said: str) -> None:
+    with pytest.raises(Refusal, match=said):
+        plan(request_text)
+
+
+@pytest.mark.parametrize(
+    ("words", "dtype"),
+    [
+        ("float32", "float32"), ("single precision", "float32"), ("fp16", "float16"), ("half precision", "float16"),
+        ("bf16", "bfloat16"), ("double precision", "float64"), ("fp64", "float64"),
+    ],
+)  # fmt: skip
+def test_element_types_are_read_from_the_words(words: str, dtype: str) -> None:
+    data = plan(f"tanh of a {words} vector of length 100")
+    assert {t["dtype"] for t in data["tensors"]} == {dtype}
+    assert not any(a["what"] == "dtype" for a in data["assumptions"])
+
+
+@pytest.mark.parametrize(
+    ("words", "n"),
+    [
+        ("1000 elements", 1000), ("1,048,576 elements", 1 << 20), ("2^20 elements", 1 << 20), ("2**10 values", 1024),
+        ("1 million elements", 10**6), ("1e6 elements", 10**6), ("64k elements", 1 << 16), ("length 12345", 12345),
+        ("n = 77", 77), ("shape (65536,)", 65536), ("size 4096", 4096),
+    ],
+)  # fmt: skip
+def test_sizes_are_read_in_many_forms(words: str, n: int) -> None:
+    assert sizes(plan(f"relu of a vector, {words}")) == {"n": n}
+
+
+def test_every_unstated_choice_is_an_assumption_with_its_reason() -> None:
+    data = plan("softmax")
+    known = {a["what"]: a for a in data["assumptions"]}
+    assert {"dtype", "size n"} <= set(known)
+    assert all(a["why"] for a in data["assumptions"])
+
+
+def test_an_index_is_compared_by_what_it_names() -> None:
+    index = next(t for t in plan("argmin of each column")["tensors"] if t["role"] == "out")
+    assert index["compare"] == {"mode": "index", "of": "x", "ties": "lowest", "axis": 0}
+    assert index["dtype"] == "int32"
+
+
+def test_sums_say_how_many_terms_they_have() -> None:
+    out = next(t for t in plan("sum of each row")["tensors"] if t["role"] == "out")
+    assert out["compare"] == {"mode": "close", "reduction_length": "cols"}
+
+
+def test_sizes_stay_free_unless_the_request_fixes_them() -> None:
+    assert all(not d.get("fixed") for d in plan("relu of a 4 x 5 matrix")["dims"])
+    assert all(d["fixed"] for d in plan("relu of a 4 x 5 matrix, only for this size")["dims"])
+
+
+def test_the_same_request_gives_the_same_plan() -> None:
+    assert plan("layer norm of a 4 x 8 matrix") == plan("layer norm of a 4 x 8 matrix")
