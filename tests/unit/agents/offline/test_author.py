@@ -94,7 +94,13 @@ def test_each_repair_writes_another_design_until_none_is_left() -> None:
 
 
 def test_kernels_index_in_64_bits_and_use_no_float_atomics() -> None:
-    for request in ("sum of each row", "sum of a vector", "matmul", "transpose a matrix", "cumulative sum of a vector"):
+    for request in (
+        "sum of each row",
+        "sum of a vector",
+        "matmul",
+        "transpose a matrix",
+        "cumulative sum of a vector",
+    ):
         prompt = coder_prompt(planned(request))
         source = parse_kernel(Reply(answer(prompt.system, prompt.human)), None, {}).source
         assert "int64_t" in source

@@ -82,8 +82,17 @@ def test_prose_after_a_formula_is_left_alone() -> None:
 def ir(formula: str, **shapes: list[str]) -> KernelIR:
     dims = sorted({d for s in shapes.values() for d in s})
     target = formula.split("[", maxsplit=1)[0].split("=", maxsplit=1)[0].strip()
-    tensors = [{"name": n, "role": "out" if n == target else "in", "dtype": "float32", "shape": s} for n, s in shapes.items()]
-    step = {"id": "only", "op": "formula", "reads": [n for n in shapes if n != target], "writes": [target], "formula": formula}
+    tensors = [
+        {"name": n, "role": "out" if n == target else "in", "dtype": "float32", "shape": s}
+        for n, s in shapes.items()
+    ]
+    step = {
+        "id": "only",
+        "op": "formula",
+        "reads": [n for n in shapes if n != target],
+        "writes": [target],
+        "formula": formula,
+    }
     return KernelIR.model_validate(
         {"name": "k", "dims": [{"name": d, "value": 4} for d in dims], "tensors": tensors, "steps": [step]}
     )  # fmt: skip
@@ -97,7 +106,11 @@ def test_extents_follow_from_the_shapes() -> None:
 @pytest.mark.parametrize(
     ("formula", "shapes", "said"),
     [
-        ("c[i,j] = sum_k a[i,k]*b[k,j]", {"a": ["m", "q"], "b": ["r", "n"], "c": ["m", "n"]}, "runs over q and over r"),
+        (
+            "c[i,j] = sum_k a[i,k]*b[k,j]",
+            {"a": ["m", "q"], "b": ["r", "n"], "c": ["m", "n"]},
+            "runs over q and over r",
+        ),
         ("y[i] = x[i,j]", {"x": ["n"], "y": ["n"]}, "1 axes, the formula gives 2"),
         ("y[i] = z[i]", {"x": ["n"], "y": ["n"]}, "no tensor"),
         ("y[i] = x[i]*alpha", {"x": ["n"], "y": ["n"]}, "neither a tensor, a scalar"),
@@ -105,12 +118,16 @@ def test_extents_follow_from_the_shapes() -> None:
         ("y[i] = x", {"x": ["n"], "y": ["n"]}, "needs indices"),
     ],
 )
-def test_formulas_that_do_not_fit_their_shapes_are_refused(formula: str, shapes: dict[str, list[str]], said: str) -> None:
+def test_formulas_that_do_not_fit_their_shapes_are_refused(
+    formula: str, shapes: dict[str, list[str]], said: str
+) -> None:
     with pytest.raises(FormulaError, match=said):
         Problem(ir(formula, **shapes))
 
 
-@pytest.mark.parametrize("name", sorted(n for n, f in FUNCTIONS.items() if f.meaning and len(f.parameters) == 1))
+@pytest.mark.parametrize(
+    "name", sorted(n for n, f in FUNCTIONS.items() if f.meaning and len(f.parameters) == 1)
+)
 def test_definitions_are_finite_where_arguments_are_large(name: str) -> None:
     problem = Problem(ir(f"y[i] = {name}(x[i])", x=["n"], y=["n"]))
     for x in (-40.0, -1.5, -1e-3, 1e-3, 0.7, 40.0):
