@@ -41,7 +41,7 @@ from cuda_harness.tools.execute.protocol import (
 from cuda_harness.tools.ir.program import PlanFault, expand
 from cuda_harness.tools.synthesize.proof import influence, prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
-from cuda_harness.tools.synthesize.shapes import work
+from cuda_harness.tools.synthesize.shapes import elements, work
 from cuda_harness.tools.synthesize.suite import Answer, Suite
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.toolchain.source import SourceFacts, inspect
@@ -52,8 +52,14 @@ from cuda_harness.tools.verify.policy import float_atomics, launches, review
 OnStage = Callable[[StageResult], None]
 CPU_TARGET_S = 20.0
 """Wall seconds the target stage may take on the CPU executor before its sizes are reduced."""
-CPU_TARGET_WORK = 400_000_000
-"""Work below which the target is tried at full size without an estimate."""
+CPU_PROBE_WORK = 20_000_000
+"""Work that the CPU executor does in well under a second; larger targets are approached by measurement."""
+CPU_TARGET_BYTES = 4 << 30
+"""Most bytes of float64 copies of a target's buffers."""
+_STRIDE = 128
+"""Most growth of work from one measured run to the next."""
+_SUPERLINEAR = 2.0
+"""How much slower than in proportion a larger run may be once it leaves the caches."""
 
 
 class _End(Exception):  # noqa: N818 - carries the failing stage's result out
@@ -383,34 +389,33 @@ def _target(climb: _Climb) -> str:
 
 
 def _bearable(climb: _Climb, budget_s: float) -> dict[str, int]:
-    """Return the largest target sizes that the CPU executor bears within the budget."""
-    limit = 1 << 62
-    for _ in range(8):
-        dims = climb.suite.scaled_target(limit)
+    """Return the largest target sizes that the CPU executor bears within the budget.
+
+    Measured, by runs at growing sizes: time per work of a few blocks says little about a grid that leaves the caches.
+    """
+    full = climb.ir.target_dims
+    limit, dims = CPU_PROBE_WORK, climb.suite.scaled_target(CPU_PROBE_WORK)
+    while dims != full:
         cost = work(climb.ir, dims)
-        if cost <= 3_000_000:
-            break
         program = _expand(climb, dims, {})
-        if isinstance(program, PlanFault):
+        if isinstance(program, PlanFault) or 8 * sum(b.count for b in program.buffers) > CPU_TARGET_BYTES:
             return dims
         case = climb.suite.cases("target", target=dims)[0]
-        bytes_needed = sum(b.count * 8 for b in program.buffers)
-        if bytes_needed > 6 << 30:
-            limit = cost // 4
-            continue
-        if cost > CPU_TARGET_WORK * 40:
-            limit = CPU_TARGET_WORK * 20
-            continue
-        job = _job(climb, program, (climb.suite.inputs(case),), "plain", deadline_s=budget_s)
-        expected = climb.executor.estimate_s(job)
-        if expected is None:
-            expected = cost / 5e7
-        if expected <= budget_s:
-            break
-        limit = max(int(cost * budget_s / expected * 0.8), 1_000_000)
-        if limit >= cost:
-            break
-    return dims
+        done = climb.executor.run(
+            _job(climb, program, (climb.suite.inputs(case),), "plain", deadline_s=budget_s)
+        )
+        if not isinstance(done, JobOk):
+            return dims  # the stage runs these sizes again, and says what is wrong
+        bearable = int(cost * budget_s / (_SUPERLINEAR * max(done.seconds, 1e-3)))
+        grown = climb.suite.scaled_target(min(bearable, _STRIDE * limit))
+        while grown != dims and 8 * elements(climb.ir, grown) > CPU_TARGET_BYTES:
+            grown = climb.suite.scaled_target(work(climb.ir, grown) // 2)
+        if work(climb.ir, grown) < 2 * cost:
+            return dims
+        if grown == full or bearable < _STRIDE * limit:
+            return grown
+        limit, dims = _STRIDE * limit, grown
+    return full
 
 
 def _repeat(climb: _Climb) -> str:
