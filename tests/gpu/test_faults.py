@@ -62,7 +62,7 @@ def assert_good(gpu: Any) -> None:
             marks=pytest.mark.xfail(
                 reason="the driver holds the process after a device assertion: it ends at the deadline"
             ),
-        ),  # fmt: skip
+        ),
         ("trap", "__trap();", {}, "crash"),
         ("block too large", "y[0] = x[0];", {"block": 1500}, "launch_config"),
         (
