@@ -27,7 +27,7 @@ from cuda_harness.state.kernel import (
     While,
 )
 from cuda_harness.state.names import FLOATS, ITEM_BYTES
-from cuda_harness.state.results import StageName
+from cuda_harness.state.results import CandidateFault, StageName
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import (
     Arg,
@@ -67,7 +67,7 @@ class PlanFault:
     evidence: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def class_(self) -> str:
+    def class_(self) -> CandidateFault:
         """`parse` for what is wrong at any size, `launch_config` for what these sizes break."""
         return "parse" if self.stage == "parse" else "launch_config"
 

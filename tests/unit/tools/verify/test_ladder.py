@@ -34,7 +34,8 @@ from cuda_harness.tools.execute.protocol import (
 )
 from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, Truth
 from cuda_harness.tools.synthesize.suite import Suite
-from cuda_harness.tools.verify.ladder import critical_sizes, doubt_suite, judge
+from cuda_harness.tools.verify.climb import critical_sizes
+from cuda_harness.tools.verify.ladder import doubt_suite, judge
 
 SOURCE = 'extern "C" __global__ void k(const float* x, float* y, float a, int n) {}'
 PLAN: dict[str, Any] = {

@@ -1,0 +1,181 @@
+"""Cases of a suite run and compared, several calls of one process at a time."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.results import (
+    FaultClass,
+    StageName,
+)
+from cuda_harness.state.suite import Case
+from cuda_harness.tools.execute.protocol import (
+    Array,
+    CallOutput,
+    Executor,
+    JobFault,
+    JobNotRun,
+    JobOk,
+    Mode,
+)
+from cuda_harness.tools.ir.program import PlanFault
+from cuda_harness.tools.synthesize.reference import ReferenceFault
+from cuda_harness.tools.synthesize.suite import Answer
+from cuda_harness.tools.verify.climb import Climb, Skipped, fail, job_for, leave_unmeasured, program_for
+from cuda_harness.tools.verify.compare import Expected, Mismatch, compare_outputs
+
+
+def expected_of(answer: Answer) -> Expected:
+    """Return an answer of the suite as what a comparison expects."""
+    return Expected(answer.arrays, answer.defined, answer.sensitivity)
+
+
+def run_cases(
+    climb: Climb, stage: StageName, cases: Sequence[Case], executor: Executor, mode: Mode, *, poison: int = 0,
+    keep: dict[str, dict[str, Array]] | None = None,
+) -> str:  # fmt: skip
+    """Run cases and compare them; return what was covered, in a few words.
+
+    Args:
+        climb: The kernel and its suite.
+        stage: Whom a failure is put to.
+        cases: Those with equal sizes and scalars side by side run in one process.
+        executor: Where they run.
+        mode: Plain or check.
+        poison: Varies the bytes of outputs and scratch.
+        keep: Receives the outputs by case.
+    """
+    if stage == "values":
+        cases = sorted(cases, key=lambda c: str(c.dims))
+    try:
+        answers = climb.suite.answers(cases)
+    except ConfigError as exc:
+        leave_unmeasured(stage, "oracle", exc.message)
+    if isinstance(answers, ReferenceFault):
+        class_: FaultClass = "resources" if answers.kind == "resources" else "oracle"
+        leave_unmeasured(stage, class_, answers.message, {"kind": answers.kind})
+    run = 0
+    for group in _batches([c for c in cases if c.id in answers]):
+        left = climb.deadline - time.monotonic()
+        if left <= 0:
+            leave_unmeasured(
+                stage, "resources", f"the time for judging is over after {run} of {len(cases)} cases"
+            )
+        outputs = _run_group(climb, stage, group, answers, executor, mode, poison=poison, left=left)
+        if keep is not None:
+            keep |= {c.id: _defined(o.arrays, answers[c.id]) for c, o in zip(group, outputs, strict=True)}
+        run += len(group)
+    if not run:
+        leave_unmeasured(
+            stage, "weak_suite", "no case of this stage has a truth that the output's dtype can hold"
+        )
+    asked = [c for c in cases if c.id in answers]
+    sizes = {tuple(c.dims.items()) for c in asked}
+    regimes = {c.regime for c in asked}
+    climb.covered = {
+        "cases": climb.covered.get("cases", 0) + run, "dims": [dict(s) for s in sorted(sizes)[:16]],
+        "regimes": sorted(regimes), "mode": mode, "without_truth": len(cases) - len(asked),
+    }  # fmt: skip
+    return f"{run} case(s), {len(sizes)} set(s) of sizes, {len(regimes)} regime(s)" + (
+        " in check mode" if mode == "check" else ""
+    )
+
+
+def _batches(cases: Sequence[Case]) -> list[list[Case]]:
+    """Group neighbours with equal sizes and scalars: they run as several calls in one process."""
+    groups: list[list[Case]] = []
+    for case in cases:
+        if (
+            groups
+            and groups[-1][0].dims == case.dims
+            and groups[-1][0].scalars == case.scalars
+            and len(groups[-1]) < 8
+        ):
+            groups[-1].append(case)
+        else:
+            groups.append([case])
+    return groups
+
+
+def _run_group(
+    climb: Climb, stage: StageName, group: Sequence[Case], answers: dict[str, Answer], executor: Executor, mode: Mode, *,
+    poison: int, left: float,
+) -> tuple[CallOutput, ...]:  # fmt: skip
+    first = group[0]
+    program = program_for(climb, first.dims, first.scalars)
+    if isinstance(program, PlanFault):
+        fail(stage, program.class_, f"at sizes {first.dims}: {program.message}", program.evidence)
+    calls = tuple(climb.suite.inputs(c) for c in group)
+    deadline_s = min(left, 60.0 if stage == "target" else 20.0)
+    done = executor.run(job_for(climb, program, calls, mode, deadline_s=deadline_s, poison=poison))
+    where = {"dims": first.dims, "regime": first.regime}
+    if isinstance(done, JobFault):
+        if done.fault == "timeout" and left < 20.0:
+            leave_unmeasured(stage, "resources", f"the time for judging is over: {done.message}", where)
+        fail(stage, done.fault, f"{done.message} [sizes {first.dims}]", {**done.evidence, **where})
+    if isinstance(done, JobNotRun):
+        if stage == "tiny" and executor is not climb.executor:
+            msg = f"{done.reason} on the CPU executor: {done.message}"
+            raise Skipped(msg)
+        leave_unmeasured(stage, done.reason, done.message, {**done.evidence, **where})
+    _compare_calls(climb, stage, group, answers, calls, done)
+    return done.calls
+
+
+def _defined(arrays: Mapping[str, Array], answer: Answer) -> dict[str, Array]:
+    """Return what of each output the request defines: the rest may hold anything."""
+    return {
+        n: a.reshape(-1)[answer.defined[n].reshape(-1)] if n in answer.defined else a
+        for n, a in arrays.items()
+    }
+
+
+def _compare_calls(
+    climb: Climb,
+    stage: StageName,
+    group: Sequence[Case],
+    answers: dict[str, Answer],
+    calls: tuple[Any, ...],
+    done: JobOk,
+) -> None:
+    for text in done.warnings:
+        if text not in climb.warnings:
+            climb.warnings.append(text)
+    for number, (case, call, inputs) in enumerate(zip(group, done.calls, calls, strict=True)):
+        answer = answers[case.id]
+        where = {"dims": case.dims, "regime": case.regime, "call": number + 1}
+        for name, missing in call.unwritten.items():
+            if missing and _really_unwritten(climb.ir, case, name, call.unwritten_at.get(name), answer):
+                total = call.arrays[name].nbytes
+                fail(
+                    stage,
+                    "unwritten_output",
+                    f"{missing} of {total} bytes of {name!r} are never written [sizes {case.dims}]",
+                    {**where, "output": name},
+                )
+        found = compare_outputs(climb.ir, case.dims, call.arrays, expected_of(answer), inputs=inputs)
+        if isinstance(found, Mismatch):
+            hint = (
+                f"; call {number + 1} of one process, the calls before it were right: state of an earlier call leaks in"
+                if number > 0 and stage == "repeat"
+                else ""
+            )
+            fail(
+                stage,
+                found.class_,
+                f"{found.message}{hint} [sizes {case.dims}, regime {case.regime}]",
+                {**found.evidence, **where},
+            )
+
+
+def _really_unwritten(ir: KernelIR, case: Case, name: str, mask: Any, answer: Answer) -> bool:  # noqa: ANN401 - a mask or None
+    """Return whether bytes that look unwritten belong to elements that the request defines."""
+    defined = answer.defined.get(name)
+    if defined is None:
+        return True
+    if mask is None or mask.size != defined.size:
+        return not defined.all()
+    _ = ir, case
+    return bool((mask.reshape(-1) & defined.reshape(-1)).any())

@@ -1,0 +1,228 @@
+"""The stages of the ladder, each of which returns what it covered or ends the climb."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from cuda_harness.state.errors import StateError
+from cuda_harness.state.results import (
+    CompileEnvironment,
+    CompileRejected,
+    CompileTimedOut,
+)
+from cuda_harness.tools.execute.protocol import (
+    Array,
+)
+from cuda_harness.tools.ir.program import PlanFault
+from cuda_harness.tools.synthesize.shapes import work
+from cuda_harness.tools.toolchain.source import inspect
+from cuda_harness.tools.verify.cases import run_cases
+from cuda_harness.tools.verify.climb import Climb, Ending, fail, leave_unmeasured, program_for
+from cuda_harness.tools.verify.policy import float_atomics, review
+from cuda_harness.tools.verify.target import CPU_TARGET_S, bearable_target
+
+
+def parse_stage(climb: Climb) -> str:
+    """Kernels are found and the plan names only what there is."""
+    climb.facts = inspect(climb.kernel.source)
+    if not climb.facts.kernels:
+        errors = climb.facts.syntax_errors
+        fail(
+            "parse",
+            "parse",
+            errors[0].text
+            if errors and "__global__" not in climb.kernel.source
+            else 'kernel.cu has no extern "C" __global__ function',
+        )
+    for dims in (
+        climb.ir.target_dims,
+        *(c.dims for c in climb.suite.cases("tiny", tunables=climb.tunables)[:2]),
+    ):
+        program = program_for(climb, dims, {})
+        if isinstance(program, PlanFault) and program.stage == "parse":
+            fail("parse", "parse", program.message, program.evidence)
+    return f"{len(climb.facts.kernels)} kernel(s), plan of {len(climb.kernel.plan.steps)} step(s)"
+
+
+def policy_stage(climb: Climb) -> str:
+    """Nothing that is refused is in the source; hints become warnings."""
+    if climb.kernel.plan.compile.fast_math and not climb.ir.numerics.fast_math:
+        text = "the plan compiles with fast_math, which the IR's numerics do not allow"
+        fail("policy", "policy", text)
+    found = review(climb.facts, climb.kernel.plan)
+    refused = [f for f in found if f.refused]
+    if refused:
+        first = refused[0]
+        where = f"line {first.line}: " if first.line else ""
+        fail("policy", "policy", where + first.message, {"line": first.line} if first.line else {})
+    added = float_atomics(climb.kernel.source, climb.facts)
+    if added and climb.ir.numerics.deterministic:
+        text = f"line {added[0].line}: {added[0].text}; the IR asks for the same bits in every run: reduce in a fixed order"
+        fail("policy", "nondeterministic", text, {"line": added[0].line})
+    climb.warnings += [f"line {a.line}: {a.text}" for a in added[:3]]
+    climb.warnings += [(f"line {f.line}: " if f.line else "") + f.message for f in found]
+    return "no refusals" + (f", {len(found)} hint(s)" if found else "")
+
+
+def compile_stage(climb: Climb) -> str:
+    """NVRTC makes a cubin for the target."""
+    macros = _macros(climb, climb.ir.target_dims)
+    if isinstance(macros, PlanFault):
+        return f"not measured: the plan has no launch at the target to compile for ({macros.message})"
+    options = climb.kernel.plan.compile
+    done = climb.compiler.compile(
+        climb.kernel.source, arch=climb.target, macros=macros, fast_math=options.fast_math,
+        max_registers=options.max_registers,
+    )  # fmt: skip
+    if isinstance(done, CompileEnvironment):
+        leave_unmeasured("compile", "environment", f"{done.message} ({done.remedy})")
+    if isinstance(done, CompileTimedOut):
+        text = (
+            f"the compiler did not end within {done.seconds:.0f} s: template recursion or enormous unrolling"
+        )
+        fail("compile", "compile", text)
+    if isinstance(done, CompileRejected):
+        errors = [d for d in done.diagnostics if d.severity == "error"]
+        told = [(f"line {d.line}: " if d.line else "") + d.message for d in errors]
+        evidence: dict[str, Any] = {"diagnostics": [d.model_dump() for d in errors[:8]]}
+        if errors and errors[0].line:
+            evidence["line"] = errors[0].line
+        fail("compile", "compile", "; ".join(told[:4]) or done.log[:600], evidence)
+    climb.kernels = done.kernels
+    climb.warnings += [f"line {w.line}: {w.message}" if w.line else w.message for w in done.warnings[:5]]
+    spilled = [k.name for k in done.kernels if k.spill_store_bytes]
+    facts = ", ".join(f"{k.name}: {k.registers} registers" for k in done.kernels[:4])
+    return f"cubin for {climb.target}; {facts}" + (f"; {spilled[0]} spills" if spilled else "")
+
+
+def _macros(climb: Climb, dims: dict[str, int]) -> dict[str, int] | PlanFault:
+    program = program_for(climb, dims, {})
+    return program if isinstance(program, PlanFault) else dict(program.macros)
+
+
+def launch_config_stage(climb: Climb) -> str:
+    """Launches keep the limits of the device at every size that will run."""
+    sizes = [
+        climb.ir.target_dims,
+        *(c.dims for stage in ("tiny", "shapes") for c in climb.suite.cases(stage, tunables=climb.tunables)),
+    ]
+    checked = 0
+    by_name = {k.name: k for k in climb.kernels}
+    limits = climb.executor.device()
+    for dims in sizes:
+        program = program_for(climb, dims, {})
+        if isinstance(program, PlanFault):
+            fail(
+                "launch_config",
+                program.class_,
+                f"at sizes {dims}: {program.message}",
+                {**program.evidence, "dims": dims},
+            )
+        for op in program.ops:
+            name = getattr(op, "kernel", None)
+            facts = by_name.get(name) if name else None
+            if facts is None:
+                continue
+            threads = op.block[0] * op.block[1] * op.block[2]  # type: ignore[union-attr]
+            if facts.registers and facts.registers * threads > limits.registers_per_block:
+                most = limits.registers_per_block // facts.registers // 32 * 32
+                fail(
+                    "launch_config", "launch_config",
+                    f"{name} needs {facts.registers} x {threads} = {facts.registers * threads} registers > {limits.registers_per_block}; "
+                    f"use a block of at most {most} or __launch_bounds__",
+                    {"dims": dims},
+                )  # fmt: skip
+            shared = (facts.shared_bytes or 0) + op.shared_bytes  # type: ignore[union-attr]
+            if shared > limits.shared_bytes_optin:
+                fail(
+                    "launch_config", "launch_config",
+                    f"{name} uses {facts.shared_bytes} bytes of static and {op.shared_bytes} of dynamic shared memory = {shared}; "  # type: ignore[union-attr]
+                    f"a block may have {limits.shared_bytes_optin}",
+                    {"dims": dims},
+                )  # fmt: skip
+        checked += 1
+    return f"{checked} sets of sizes within the limits"
+
+
+def tiny_stage(climb: Climb) -> str:
+    """Small sizes on the CPU executor in check mode."""
+    if climb.checker is None:
+        return "not measured: the CPU executor is not available here (no g++)"
+    return run_cases(
+        climb, "tiny", climb.suite.cases("tiny", tunables=climb.tunables), climb.checker, "check"
+    )
+
+
+def shapes_stage(climb: Climb) -> str:
+    """Sizes that find mistakes of bounds."""
+    return run_cases(
+        climb, "shapes", climb.suite.cases("shapes", tunables=climb.tunables), climb.executor, "plain"
+    )
+
+
+def values_stage(climb: Climb) -> str:
+    """Regimes of values that find mistakes of numerics."""
+    return run_cases(
+        climb, "values", climb.suite.cases("values", tunables=climb.tunables), climb.executor, "plain"
+    )
+
+
+def target_stage(climb: Climb) -> str:
+    """The size that is timed, reduced where a CPU cannot bear it."""
+    if climb.executor.name != "cpu":
+        return run_cases(climb, "target", climb.suite.cases("target"), climb.executor, "plain")
+    budget = max(2.0, min(CPU_TARGET_S, (climb.deadline - time.monotonic()) / 2))
+    dims = bearable_target(climb, budget)
+    for left in (2, 1, 0):
+        climb.scaled = {n: v for n, v in dims.items() if v != climb.ir.target_dims[n]} or None
+        note = "; reduced to what this CPU bears" if climb.scaled else ""
+        cases = climb.suite.cases("target", target=dims)
+        try:
+            return run_cases(climb, "target", cases, climb.executor, "plain") + note
+        except Ending as end:
+            smaller = climb.suite.scaled_target(max(work(climb.ir, dims) // 8, 100_000))
+            # A slow CPU is not the kernel's fault: only a size that must be quick convicts it.
+            if end.failure.class_ != "timeout" or not left or smaller == dims:
+                raise
+            dims = smaller
+    msg = "the last try returns or raises"
+    raise StateError(msg)
+
+
+def repeat_stage(climb: Climb) -> str:
+    """Several calls at the same addresses, in two processes: nothing may leak from call to call."""
+    drawn = climb.suite.cases("repeat", tunables=climb.tunables)
+    # One set of scalars, so that all calls run in one process at the same addresses; how many is not known before.
+    calls = 5 + climb.seed % 4
+    cases = tuple(
+        c.model_copy(
+            update={"id": f"{c.id}-call{i}", "seed": c.seed + 7_919 * i, "scalars": drawn[0].scalars}
+        )
+        for i, c in ((i, drawn[i % len(drawn)]) for i in range(calls))
+    )
+    first: dict[str, dict[str, Array]] = {}
+    again: dict[str, dict[str, Array]] = {}
+    run_cases(climb, "repeat", cases, climb.executor, "plain", poison=1, keep=first)
+    detail = run_cases(climb, "repeat", tuple(reversed(cases)), climb.executor, "plain", poison=2, keep=again)
+    differing = _differing_bits(first, again)
+    if differing is not None:
+        text = f"the bits of output {differing!r} differ between two runs on the same inputs"
+        if climb.ir.numerics.deterministic:
+            fail(
+                "repeat", "nondeterministic",
+                f"{text}, which `deterministic` forbids: sums by float atomics depend on the order of threads",
+                {"output": differing, "dims": cases[0].dims},
+            )  # fmt: skip
+        climb.warnings.append(f"{text}: within the tolerance, as float atomics or free order make it")
+    return f"{detail}; each in two processes with other poison and order"
+
+
+def _differing_bits(
+    first: Mapping[str, Mapping[str, Array]], again: Mapping[str, Mapping[str, Array]]
+) -> str | None:
+    """Return the output whose bits differ between two runs of one case, `None` when there is none."""
+    for case, arrays in first.items():
+        for name, array in arrays.items():
+            if case in again and array.tobytes() != again[case][name].tobytes():
+                return name
+    return None
