@@ -104,8 +104,9 @@ def _one(
 
 def _exact(tensor: Tensor, actual: Array, truth: Array, mask: Array | None) -> float | Mismatch:
     if tensor.dtype in FLOATS:
-        rounded = truth.astype(np_dtype(tensor.dtype)).astype(np.float64)
-        value = actual.astype(np.float64)
+        with np.errstate(all="ignore"):  # a signalling NaN
+            rounded = truth.astype(np_dtype(tensor.dtype)).astype(np.float64)
+            value = actual.astype(np.float64)
         wrong = ~((value == rounded) | (np.isnan(value) & np.isnan(rounded)))
     else:
         wrong = actual != truth

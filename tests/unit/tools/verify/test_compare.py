@@ -186,3 +186,11 @@ def test_small_even_errors_are_called_precision_under_strict() -> None:
 def test_no_elements_agree_with_no_elements() -> None:
     ir = ir_of(n=0)
     assert isinstance(judged(ir, np.zeros(0, np.float32), np.zeros(0)), Agreement)
+
+
+@pytest.mark.parametrize("mode", ["close", "exact"])
+def test_a_signalling_nan_is_wrong_without_a_warning(mode: str) -> None:
+    truth = np.ones(64)
+    got = truth.astype(np.float32)
+    got.view(np.uint32)[3] = 0x7F800001
+    assert isinstance(judged(ir_of(compare={"mode": mode}), got, truth), Mismatch)
