@@ -91,7 +91,11 @@ class Evaluation:
         if function.meaning:
             names = dict(zip(function.parameters, args, strict=True))
             return self.value(substitute(parse_expression(function.meaning), names), at)
-        return _ONE[name](*(self.value(a, at) for a in args))
+        given = [self.value(a, at) for a in args]
+        try:
+            return _ONE[name](*given)
+        except OverflowError:  # float arithmetic gives an infinity here
+            return math.copysign(math.inf, given[0]) if name == "sinh" else math.inf
 
     def _reduce(self, node: Reduce, at: dict[str, int]) -> float:
         ranges = [range(self.extents[v]) for v in node.variables]
