@@ -71,7 +71,8 @@ def compare_outputs(
         actual = got[tensor.name].reshape(shape)
         truth = expected.arrays[tensor.name]
         mask = expected.defined.get(tensor.name)
-        found = _one(ir, tensor, dims, actual, truth, mask, expected, inputs)
+        with np.errstate(all="ignore"):  # infinities and signalling NaNs are data here
+            found = _one(ir, tensor, dims, actual, truth, mask, expected, inputs)
         if isinstance(found, Mismatch):
             return found
         worst = max(worst, found)
@@ -104,9 +105,8 @@ def _one(
 
 def _exact(tensor: Tensor, actual: Array, truth: Array, mask: Array | None) -> float | Mismatch:
     if tensor.dtype in FLOATS:
-        with np.errstate(all="ignore"):  # a signalling NaN
-            rounded = truth.astype(np_dtype(tensor.dtype)).astype(np.float64)
-            value = actual.astype(np.float64)
+        rounded = truth.astype(np_dtype(tensor.dtype)).astype(np.float64)
+        value = actual.astype(np.float64)
         wrong = ~((value == rounded) | (np.isnan(value) & np.isnan(rounded)))
     else:
         wrong = actual != truth
@@ -128,9 +128,8 @@ def _close(
     ir: KernelIR, tensor: Tensor, dims: Mapping[str, int], actual: Array, truth: Array, mask: Array | None,
     sensitivity: Array | None, argument: float = 0.0,
 ) -> float | Mismatch:  # fmt: skip
-    with np.errstate(all="ignore"):  # a signalling poison NaN of a narrow type
-        value = actual.astype(np.float64)
-        rounded = truth.astype(np_dtype(tensor.dtype)).astype(np.float64)
+    value = actual.astype(np.float64)
+    rounded = truth.astype(np_dtype(tensor.dtype)).astype(np.float64)
     finite = np.isfinite(rounded)
     same_kind = np.where(np.isnan(rounded), np.isnan(value), value == rounded)
     stray = np.where(finite, ~np.isfinite(value), ~same_kind)
@@ -139,9 +138,8 @@ def _close(
     if stray.any():
         return _failed(tensor, actual, truth, stray, "nonfinite")
     allowed = tolerance(ir, tensor, dims, truth, sensitivity, argument)
-    with np.errstate(all="ignore"):
-        error = np.abs(np.where(finite, value, 0.0) - np.where(finite, truth, 0.0))
-        wrong = ~(error <= allowed.element) & finite
+    error = np.abs(np.where(finite, value, 0.0) - np.where(finite, truth, 0.0))
+    wrong = ~(error <= allowed.element) & finite
     found = _verdict(tensor, actual, truth, wrong, mask)
     if found is not None:
         return _precision(ir, tensor, found, error, truth, finite, mask) or found
@@ -316,8 +314,9 @@ def _json(value: Any) -> float | int | str:  # noqa: ANN401 - a NumPy scalar
 
 def _pattern(tensor: Tensor, actual: Array, truth: Array, wrong: Array) -> str | None:
     """Return a guess of the class of mistake in a few words, `None` when nothing fits."""
-    a = actual.astype(np.float64).reshape(-1)
-    b = truth.astype(np.float64).reshape(-1)
+    with np.errstate(invalid="ignore"):  # a signalling NaN may stand in the output
+        a = actual.astype(np.float64).reshape(-1)
+        b = truth.astype(np.float64).reshape(-1)
     bad = wrong.reshape(-1)
     if a.size < 2 or not np.isfinite(b).all():
         return None
@@ -325,21 +324,14 @@ def _pattern(tensor: Tensor, actual: Array, truth: Array, wrong: Array) -> str |
         return "an output that was only zeroed"
     largest = float(np.max(np.abs(b)))
     if largest > 0:
-        with np.errstate(all="ignore"):
-            a, b = a / largest, b / largest
+        a, b = a / largest, b / largest
     close = 1e-3 if tensor.dtype in FLOATS else 0.0
     unit = 64 * UNIT_ROUNDOFF.get(tensor.dtype, 0.0)
 
     def equal(x: Array, y: Array) -> bool:
-        with np.errstate(all="ignore"):
-            return (
-                bool(
-                    np.isfinite(x).all()
-                    and np.max(np.abs(x - y)) <= max(close, unit) * (np.max(np.abs(y)) or 1.0)
-                )
-                if x.size
-                else False
-            )
+        if not x.size or not np.isfinite(x).all():
+            return False
+        return bool(np.max(np.abs(x - y)) <= max(close, unit) * (np.max(np.abs(y)) or 1.0))
 
     first, last = int(np.argmax(bad)), int(a.size - np.argmax(bad[::-1]) - 1)
     if bad[first : last + 1].all() and last == a.size - 1 and first > 0:
@@ -356,8 +348,7 @@ def _pattern(tensor: Tensor, actual: Array, truth: Array, wrong: Array) -> str |
         return "a shift by one element"
     denominator = float(np.dot(b, b))
     if denominator > 0 and np.isfinite(a).all():
-        with np.errstate(all="ignore"):
-            factor = float(np.dot(a, b) / denominator)
+        factor = float(np.dot(a, b) / denominator)
         if factor not in {0.0, 1.0} and equal(a, factor * b) and abs(factor - 1) > 1e-3:
             return f"a constant factor of {factor:.4g}"
     if actual.ndim >= 2:
