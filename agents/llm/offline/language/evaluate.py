@@ -23,7 +23,7 @@ from cuda_harness.state.expr import Expr
 Values = dict[tuple[int, ...], float]
 
 _ONE: dict[str, Callable[..., float]] = {
-    "exp": math.exp, "exp2": lambda x: 2.0**x, "expm1": math.expm1, "log": math.log, "log2": math.log2, "log10": math.log10,
+    "exp": lambda x: math.exp(x) if x < 709 else math.inf, "exp2": lambda x: 2.0**x, "expm1": math.expm1, "log": math.log, "log2": math.log2, "log10": math.log10,
     "log1p": math.log1p, "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "sin": math.sin, "cos": math.cos,
     "tan": math.tan, "tanh": math.tanh, "sinh": math.sinh, "cosh": math.cosh, "asin": math.asin, "acos": math.acos,
     "atan": math.atan, "erf": math.erf, "erfc": math.erfc, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc,

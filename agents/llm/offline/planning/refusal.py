@@ -13,7 +13,7 @@ CAN = (
     "BLAS-1: axpy, axpby, scal, dot, nrm2, asum, iamax, swap, rot, copy",
     "any formula with explicit indices over +, -, *, /, ^, these functions, and sum_k, mean_k, max_k, min_k, prod_k, argmax_k",
 )
-HOW_TO_NAME_A_MODEL = "for anything else name a language model: `--model openai:NAME` (with OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server)"
+HOW_TO_NAME_A_MODEL = "For anything else name a language model: `--model openai:NAME` (with OPENAI_API_KEY, or OPENAI_BASE_URL for a compatible server)."
 
 
 class Refusal(Exception):  # noqa: N818 - carries the reason out of the reader
@@ -25,6 +25,8 @@ class Refusal(Exception):  # noqa: N818 - carries the reason out of the reader
 
 
 def refusal_text(reason: str) -> str:
-    """Return the reason, what can be done instead, and how to name a model."""
-    listed = "; ".join(CAN)
-    return f"the built-in templates (--model offline) cannot serve this request: {reason}. They can do: {listed}. {HOW_TO_NAME_A_MODEL[0].upper()}{HOW_TO_NAME_A_MODEL[1:]}."
+    """Return the reason; beyond the templates also how to name a model, and what can be done without one."""
+    head = f"the built-in templates (--model offline) cannot serve this request: {reason}."
+    if reason.startswith("the sizes contradict"):
+        return head
+    return f"{head} {HOW_TO_NAME_A_MODEL} What they can do: {'; '.join(CAN)}."
