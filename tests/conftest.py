@@ -5,7 +5,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from pytest_socket import disable_socket, enable_socket
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parents[1]
 
