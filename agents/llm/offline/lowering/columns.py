@@ -76,6 +76,6 @@ def lower_columns(building: Building, primitive: Primitive) -> None:
 {indent([*decode, store], 2)}
   }}
 }}""")  # fmt: skip
-    depth = building.tune("DEPTH", [8, 16, 4])
+    depth = building.tune("DEPTH", [16, 8, 32])
     building.launch(text, grid=f"cdiv({total}, 32)", block=[32, depth])
     building.notes.append("reductions across rows read whole rows of 32 columns")

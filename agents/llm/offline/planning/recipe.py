@@ -15,6 +15,7 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     Reducer,
     Statement,
     accesses,
+    free_variables,
     show_statement,
     walk,
 )
@@ -192,38 +193,38 @@ class Recipe:
 
     def _cost(self) -> dict[str, str]:
         shapes = {t["name"]: t["shape"] for t in (*self.tensors, *self.intermediates)}
-        flops = []
+        flops: dict[str, int] = {}
         for _, statement in self.statements:
             extents = dict(zip(statement.indices, shapes[statement.target], strict=True))
             for access in accesses(statement.value):
                 for index, size in zip(access.indices, shapes[access.name], strict=True):
                     if isinstance(index, Name):
                         extents.setdefault(index.name, size)
-            own = _flops(statement.value)
-            sizes = dict.fromkeys(
-                v for n in walk(statement.value) if isinstance(n, Reduce) for v in n.variables
-            )
-            space = [*statement.indices, *(v for v in sizes if v in extents)]
-            flops.append("*".join([str(max(1, own)), *(_factor(extents[v]) for v in space)]))
+            _count(statement.value, extents, flops)
         moved = []
         for tensor in self.tensors:
             times = ITEM_BYTES[tensor["dtype"]] * (2 if tensor["role"] == "inout" else 1)
             moved.append("*".join([str(times), *(_factor(s) for s in tensor["shape"])]))
-        return {"flops": " + ".join(flops) or "0", "bytes": " + ".join(moved)}
+        counted = " + ".join("*".join([str(n), *([space] if space else [])]) for space, n in flops.items())
+        return {"flops": counted or "0", "bytes": " + ".join(moved)}
 
 
 def _factor(size: str) -> str:
     return size if size.replace("_", "a").isalnum() else f"({size})"
 
 
-def _flops(node: Node) -> int:
-    own = 0
+def _count(node: Node, extents: dict[str, str], flops: dict[str, int]) -> None:
+    """Add the operations of a formula, each over the indices that it depends on: what stays the same is computed once."""
+    variables = frozenset(extents)
     for part in walk(node):
-        if isinstance(part, Binary | Reduce):
-            own += 1
-        elif isinstance(part, Call):
-            own += FUNCTIONS[part.name].flops
-    return own
+        own = FUNCTIONS[part.name].flops if isinstance(part, Call) else int(isinstance(part, Binary | Reduce))
+        if not own:
+            continue
+        needed = free_variables(part, variables)
+        if isinstance(part, Reduce) and part.bound is None:
+            needed |= frozenset(part.variables) & variables
+        space = "*".join(_factor(extents[v]) for v in extents if v in needed)
+        flops[space] = flops.get(space, 0) + own
 
 
 def number(value: float) -> Num:
