@@ -220,6 +220,8 @@ def _vary(scalar: Scalar, rng: np.random.Generator) -> float | int | bool:
     value = float(scalar.value)
     low = float(scalar.low) if scalar.low is not None else None
     high = float(scalar.high) if scalar.high is not None else None
+    if 0 < value < 1e-30:  # multiples of it would all round to one number
+        value = 0.0
     if low is None:
         low = value * 0.6 if value > 0 else value - 1.0 if high is None else min(value, high - 1.0)
     if high is None:
