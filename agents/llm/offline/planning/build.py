@@ -199,6 +199,16 @@ class Builder:
             and not stage.text.startswith("add up")
             and self.details.axis != "all"
         )
+        matrices = stage.name == "*" and several and not stage.text.startswith("hadamard")
+        if (
+            matrices
+            and not self.started
+            and self.details.noun == "matrix"
+            and "elementwise" not in self.details.flags
+        ):
+            self.recipe.assume("product of matrices", "the matrix product", "the usual meaning")
+            self.do_product(Stage("product", "matmul", stage.text))
+            return
         fresh = not self.started and (several or "elementwise" in self.details.flags)
         if self.details.axis is None and (fresh or arithmetic):
             self.do_binary(stage)
@@ -247,7 +257,8 @@ class Builder:
 
     def prepare(self, default: str = "all") -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
         """Start, and return (axes that are kept, axes that are reduced)."""
-        self.start(least_rank=2 if self.details.axis in {-1, -2, 1} else 1)
+        silent = default == "last" and self.details.noun != "vector" and self.shaper.sizes.silent
+        self.start(least_rank=2 if silent or self.details.axis in {-1, -2, 1} else 1)
         self.recipe.settle()
         inner = self.inner(default=default)
         return tuple(a for a in self.recipe.axes if a not in inner), inner

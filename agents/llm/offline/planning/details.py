@@ -33,6 +33,8 @@ class Details:
     axis_text: str = ""
     operands: int | None = None
     """How many arrays go in, where the words say it."""
+    counted: bool = False
+    """Whether a number word says so (`two vectors`), and not only their names."""
     names: tuple[str, ...] = ()
     """Names of operands, in the order of the operation (`subtract x from y`: y, x)."""
     noun: str = ""
@@ -180,7 +182,7 @@ def read_operands(text: Marked, details: Details) -> None:
         text.text,
     )
     if match:
-        details.operands = _COUNT[match["count"]]
+        details.operands, details.counted = _COUNT[match["count"]], True
         text.take(
             rf"\b(?:two|three|four|2|3|4|both|pair of)(?= (?:\N{{LEFT WHITE SQUARE BRACKET}}shape\d+\N{{RIGHT WHITE SQUARE BRACKET}} )?{_ADJECTIVE}(?:vectors|arrays|matrices|tensors|inputs|buffers)\b)"
         )

@@ -7,13 +7,15 @@ from cuda_harness.agents.llm.offline.language.binding import Problem
 from cuda_harness.agents.llm.offline.language.nodes import Access, Name, walk
 from cuda_harness.agents.llm.offline.language.parse import FormulaError
 from cuda_harness.agents.llm.offline.planning.equal import same_computation
-from cuda_harness.agents.llm.offline.planning.formulas import FormulaPlanner, Formulas, find_formulas
+from cuda_harness.agents.llm.offline.planning.formula_plan import FormulaPlanner
+from cuda_harness.agents.llm.offline.planning.formulas import Formulas, find_formulas, take_values
 from cuda_harness.agents.llm.offline.planning.recipe import Recipe
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.words import (
     Reading,
     assume_dtype,
     build_words,
+    check_operands,
     ir_name,
     plan_words,
     read_words,
@@ -36,6 +38,8 @@ def plan(request: str) -> dict[str, Any]:
     if not formulas.statements:
         return plan_words(request)
     names = frozenset(_names(formulas) | {"scalars", "constants", "coefficients", "coefficient", "arguments"})
+    take_values(formulas)
+    formulas.rest = _without_names(formulas)
     reading = read_words(formulas.rest, known=names)
     by_formula = _plan_formulas(reading, formulas, request)
     if not reading.order:
@@ -84,11 +88,29 @@ def _names(formulas: Formulas) -> set[str]:
     return {n.lower() for n in found}
 
 
+def _without_names(formulas: Formulas) -> str:
+    """Return the text around the formulas without the longer names of their inputs: there they are names, not operations."""
+    targets = {s.target for s in formulas.statements}
+    inputs = {
+        n.name for s in formulas.statements for n in walk(s.value) if isinstance(n, Access | Name)
+    } - targets
+    text = formulas.rest
+    for name in sorted(n for n in inputs if len(n) > 2 and n.lower() not in _KEPT):
+        text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w])(?!\s*(?:=|is|of)\s*[-+.\d])", " ", text)
+    return text
+
+
+_KEPT = frozenset({"alpha", "beta", "gamma", "delta", "eps", "epsilon", "slope", "scale", "lambda_"})
+"""Names that may carry a value in the text."""
+
+
 def _plan_formulas(reading: Reading, formulas: Formulas, request: str) -> dict[str, Any]:
     recipe = Recipe(reading.details.dtype, fixed=reading.details.fixed)
     assume_dtype(recipe, reading.details)
     planner = FormulaPlanner(recipe, reading.sizes, reading.details, formulas, reading.rest)
     planner.plan()
+    if reading.details.counted:
+        check_operands(recipe, reading.details)
     left = reading.sizes.left_over()
     unused = sorted(
         set(reading.details.parameters) - planner.used - {s["name"].lower() for s in recipe.scalars}
@@ -109,7 +131,12 @@ def _agreed(
     """Return the plan by the words when the formula says the same, which is then the stabler of the two."""
     said = ", ".join(repr(s.text) for s in reading.order)
     try:
-        by_words = build_words(read_words(formulas.rest, known=names), request)
+        again = read_words(formulas.rest, known=names)
+        if max(len(t["shape"]) for t in by_formula["tensors"]) == 2:
+            again.details.noun = (
+                again.details.noun or "matrix"
+            )  # the formula shows how many axes the words mean
+        by_words = build_words(again, request)
     except (Refusal, FormulaError) as exc:
         if all(s.name in DESCRIPTIVE or s.kind in {"both", "binary", "scalar"} for s in reading.order):
             return by_formula

@@ -59,6 +59,11 @@ class Sizes:
     binary_units: bool = False
     """Whether a K, M or G was read as a power of 1024."""
 
+    @property
+    def silent(self) -> bool:
+        """Whether the request says nothing about sizes."""
+        return not (self.shapes or self.counts or self.named)
+
     def value(self, size: Size) -> int | None:
         """Return the number of a size, `None` when its name has no value."""
         if isinstance(size, int):
@@ -133,9 +138,13 @@ def _shapes(text: Marked, sizes: Sizes) -> None:
     plain = re.compile(rf"(?<![\w.])(?P<list>{_ITEM}(?:{_TIMES}{_ITEM})+)(?![\w])")
 
     def take(match: re.Match[str]) -> str | None:
-        parts = re.findall(
-            rf"{NUMBER}|\b{_SYMBOL}\b(?!\s*\d)",
-            re.sub(r"\b(?:x|by)\b|×|(?<=\d)x(?=\d)", " ; ", match["list"]),
+        parts = (
+            [match["a"], match["b"]]
+            if "a" in match.re.groupindex
+            else re.findall(
+                rf"{NUMBER}|\b{_SYMBOL}\b(?!\s*\d)",
+                re.sub(r"\b(?:x|by)\b|×|(?<=\d)x(?=\d)", " ; ", match["list"]),
+            )
         )
         if len(parts) == 1 and not match[0].rstrip(" )]").endswith(",") and "shape" not in match[0]:
             return None
@@ -155,6 +164,17 @@ def _shapes(text: Marked, sizes: Sizes) -> None:
         numbers = re.search(r"\d", match["list"]) is not None
         return take(match) if numbers or (words and set(words) <= _DIMENSIONS) else None
 
+    rows = r"(?:rows?|samples?|vectors|sequences|lists|lines|tokens)"
+    laid = re.compile(
+        rf"\b(?P<list>(?P<a>{NUMBER}) {rows} (?:of|with|by|each of|each with|each having|having)(?: a)?(?: length| size| width)?(?: of)? (?P<b>{NUMBER}))(?: (?:columns|elements|entries|values|numbers|features|long))?(?: each)?\b(?! ?(?:x|by) ?\d)"
+    )
+
+    def take_laid(match: re.Match[str]) -> str | None:
+        return (
+            take(match) if read_size(match["a"]) is not None and read_size(match["b"]) is not None else None
+        )
+
+    text.replace(laid, take_laid)
     text.replace(bracketed, take)
     text.replace(plain, take_plain)
 
@@ -163,7 +183,9 @@ def _counts(text: Marked, sizes: Sizes) -> None:
     def counter(unit: str) -> "re.Callable[[re.Match[str]], str | None]":  # type: ignore[name-defined]
         def take(match: re.Match[str]) -> str | None:
             value = read_size(match["value"])
-            if value is None or (unit == "batch" and value <= 4 and "batch" not in match[0]):
+            if value is None or (
+                value <= 4 and ((unit == "batch" and "batch" not in match[0]) or match[0].strip().isdigit())
+            ):
                 return None  # `two matrices` counts operands
             _size(match["value"], sizes)
             if value < 1:
@@ -207,9 +229,10 @@ def _counts(text: Marked, sizes: Sizes) -> None:
             rf"\b(?:of |with )?(?:the |a )?(?:common |same )?(?:length|size|lengths|sizes|dimension|order|width|n)(?: of| is|:|=| equal to)?\s+{value}(?: each)?\b",
         ),
         ("length", rf"\b(?:vectors?|arrays?|matrix|matrices|tensors?|buffers?) (?:of|with)\s+{value}\b"),
+        ("length", rf"\b{value}(?: elements)? long\b"),
         (
             "length",
-            rf"\b{value}(?: long| wide)?(?= (?:float32 |float64 |float16 |bfloat16 |int32 |square )?(?:vectors?|arrays?|matrix|matrices|tensors?)\b)",
+            rf"\b{value}(?: wide)?(?= (?:float32 |float64 |float16 |bfloat16 |int32 |square )?(?:vectors?|arrays?|matrix|matrices|tensors?)\b)",
         ),
     ]
     for unit, pattern in patterns:

@@ -120,7 +120,7 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("product", "linear", r"linear (?:layer|projection|transformation)|fully connected layer|dense layer"),
     ("product", "gram", r"gram matrix"),
     ("product", "matmul", rf"matrix matrix {_PRODUCT}|matrix {_PRODUCT}|matmul|[sdh]?gemm|(?:multiply|multiplies|multiplying) (?:together )?(?:two|2|both|the) {_MATRIX}matrices(?: together)?|products? of (?:two|2|the) {_MATRIX}matrices|(?:multiply|multiplies|multiplying) {_MATRIX}matrices(?: [a-z] and [a-z])?|(?:multiply|multiplies|multiplying) {_MATRIX}matrix{_LETTER} (?:by|with|times|and) (?:the )?(?:transpose of |transposed )?{_MATRIX}(?:matrix{_LETTER}|another matrix)|{_MATRIX}matrix{_LETTER} times {_MATRIX}matrix{_LETTER}|product of {_MATRIX}matrix{_LETTER} and {_MATRIX}matrix{_LETTER}"),
-    ("product", "dot", r"dot products?|inner products?|scalar products?|[sdh]dot"),
+    ("product", "dot", r"dot(?= ?\()|dot products?|inner products?|scalar products?|[sdh]dot"),
     # moving data
     ("transpose", "transpose", r"transpos(?:e|es|ing|ition)(?: (?:of|the|a))*(?= matrix| each| every| batch| \N{LEFT WHITE SQUARE BRACKET}|\b)|swap(?:s|ping)? (?:the )?rows and (?:the )?columns|transposed copy|transposed"),
     ("scan", "exclusive", r"exclusive (?:prefix sums?|scans?|cumulative sums?|cumsum|sum scan)"),

@@ -19,7 +19,14 @@ from cuda_harness.agents.llm.offline.planning.recipe import Recipe
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.shapes import Shaper
 from cuda_harness.agents.llm.offline.planning.sizes import Sizes, read_sizes
-from cuda_harness.agents.llm.offline.planning.stages import CLOSE, Stage, find_early, find_stages, markers
+from cuda_harness.agents.llm.offline.planning.stages import (
+    CLOSE,
+    OPEN,
+    Stage,
+    find_early,
+    find_stages,
+    markers,
+)
 from cuda_harness.state.expr import RESERVED
 
 _FLAGS: tuple[tuple[str, str], ...] = (
@@ -36,7 +43,7 @@ _FLAGS: tuple[tuple[str, str], ...] = (
     ("all_pairs", r"all pairs(?: of)?|every pair(?: of)?|between (?:all|every|each) (?:pairs? of )?rows? of .{1,30} and (?:all|every|each) rows? of"),
     ("square", r"square(?= (?:matrix|matrices|float|\N{LEFT WHITE SQUARE BRACKET}shape))"),
     ("index_input", r"(?:(?:given|with|from|and|as|using|for) )?(?:an? |the )?(?:list|array|vector|tensor) of (?:\w+ )?(?:indices|labels|ids|class indices)|(?:with|and|given|using|from|for|against|to) (?:the |an? |true |integer |ground truth )*(?:class )?(?:indices|labels|ids|index array|index vector|class indices|label vector)|integer (?:class )?labels|class (?:indices|labels)|(?:token|row) (?:ids|indices)|integer targets"),
-    ("table", r"(?:from|of|in|into|with)? ?(?:an? |the )?(?:embedding |look ?up |weight )?tables?(?: of| with)?|(?:with|of|for|given) (?=\N{LEFT WHITE SQUARE BRACKET})"),
+    ("table", r"(?:from|of|in|into|with)? ?(?:an? |the )?(?:embedding |look ?up |weight )?tables?(?: of| with)?"),
     ("pred", r"(?:between|of|from|given|for|over|with) (?:the )?predictions?(?: (?:and|,|versus|vs|against) (?:the )?(?:targets?|labels|ground truth))?|(?:predictions?|predicted values) and (?:targets?|ground truth)|predictions?|targets?|logits"),
     ("distributions", r"(?:between|of|from|for) (?:two )?(?:discrete )?(?:probability )?distributions?(?: p and q)?|p and q"),
     ("unbiased", r"\(?(?:unbiased|sample (?:estimate|version)|corrected|with bessel correction|bessel corrected|ddof ?= ?1|divid(?:ed|ing) by n ?- ?1)\)?"),
@@ -68,7 +75,8 @@ def normal(text: str) -> str:
     text = re.sub(r"(?<=\d)\*\*(?=\d)", "^", text)
     text = text.replace("²", "^2").replace("³", "^3").replace("→", " to ")
     text = re.sub(r"\|\s*([a-z]\w*)\s*\|", r" absolute value of \1 ", text)
-    text = re.sub(r"[`\"*]+|(?<!\w)'|'(?!\w)", " ", text)
+    text = re.sub(r"\*\*(?=\w)([^*]{1,80})\*\*", r" \1 ", text)
+    text = re.sub(r"[`\"]+|(?<!\w)'|'(?!\w)", " ", text)
     text = re.sub(r"(?<=[a-z0-9])[-_](?=[a-z])", " ", text)
     text = re.sub(r"(?<!\de)(?<=[a-z])[-_](?=\d)", " ", text)
     text = re.sub(r"'s\b", "", text)
@@ -122,14 +130,13 @@ def read_words(request: str, *, known: frozenset[str] = frozenset()) -> Reading:
     for flag, pattern in _FLAGS:
         while text.take(rf"(?<!\w)(?:{pattern})(?!\w)") is not None:
             details.flags.add(flag)
-    if (
-        re.search(r"\belements?\b|\bentr(?:y|ies)\b|\bvalues?\b|each|every|all ", text.text) is None
-        and "elementwise" not in details.flags
-    ):
+    plural = r"\belements?\b|\bentr(?:y|ies)\b|\bvalues?\b|each|every|all "
+    if len(stages) == 1 and "elementwise" not in details.flags and re.search(plural, text.text) is None:
         details.flags.add("matrix_function")
     if any(s.kind == "product" for s in stages):
         _product_equation(text, stages)
     transposed = _settle_transposes(text, stages, transposed)
+    text.replace(re.compile(rf"(?<={CLOSE}) ?\+ ?(?={OPEN})"), lambda _m: " then ")
     _refuse_unknown(text.text, stages, known)
     return Reading(details, sizes, order_stages(text.text, stages, details), transposed, text.text, stages)
 
@@ -153,8 +160,17 @@ def build_words(reading: Reading, request: str) -> dict[str, Any]:
         builder.run(stage)
     builder.finish()
     _nothing_left(builder.used, sizes.left_over(), details, order)
+    check_operands(recipe, details)
     recipe.assume("smallest size", 1, "an empty array is not mentioned")
     return recipe.ir(name=ir_name(recipe.words), summary=" ".join(request.split()))
+
+
+def check_operands(recipe: Recipe, details: Details) -> None:
+    """Refuse a plan that takes fewer arrays than the request names."""
+    taken = sum(t["role"] != "out" for t in recipe.tensors)
+    if details.operands is not None and details.operands > taken:
+        msg = f"it names {details.operands} arrays, but what was understood of it takes {taken}"
+        raise Refusal(msg)
 
 
 def assume_dtype(recipe: Recipe, details: Details) -> None:
@@ -306,18 +322,21 @@ def _relation(gap: str, last: Stage, stage: Stage) -> str:
             return "of"
         if last.kind in {"reduce", "both"} and stage.kind == "unary" and stage.name in {"abs", "square"}:
             return "of"
-        if last.kind in {"product", "bias", "binary", "both"} and stage.kind in {"bias", "unary"}:
+        if last.kind in {"product", "bias"} and stage.kind in {"bias", "unary"}:
             return "then"
         return "unclear"
     return "of" if of else "unclear"
 
 
 def _merged(order: list[Stage]) -> list[Stage]:
-    """Return the stages with a product and a bias in one place."""
+    """Return the stages with what belongs together in one: a linear layer and its bias, the logarithm of a softmax."""
     found: list[Stage] = []
     linear = any(s.kind == "product" and s.name == "linear" for s in order)
     for stage in order:
         if stage.kind == "bias" and linear:
+            continue
+        if stage.name == "log" and found and found[-1].name == "softmax":
+            found[-1] = Stage("soft", "log_softmax", f"{stage.text} of {found[-1].text}")
             continue
         found.append(stage)
     return found

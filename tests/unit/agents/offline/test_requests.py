@@ -51,6 +51,20 @@ UNDERSTOOD: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("c[i][j] = sum_{k=0}^{K-1} a[i][k]*b[k][j], a is 8 x 4 and b is 4 x 2", "c[i,j] = sum_k a[i,k]*b[k,j]", {"m": 8, "n": 2, "k": 4}),
     ("out[i] = x[n-1-i]", "out[i] = x[n - 1 - i]", {"n": 1 << 20}),
     ("y = a*x + b for a scalar a and vectors x and b of length 1000", "y[i] = a*x[i] + b[i]", {"n": 1000}),
+    ("sum of exponentials of each row of a 4 x 5 matrix", "sum[i] = sum_j exp(x[i,j])", {"rows": 4, "cols": 5}),
+    ("tanh(x) * y for two vectors of 2000 elements", "out[i] = tanh(x[i])*y[i]", {"n": 2000}),
+    ("Hadamard product of two 512x512 matrices", "y[i,j] = a[i,j]*b[i,j]", {"rows": 512, "cols": 512}),
+    ("Given two matrices A (64x32) and B (32x16), compute their product.", "c[i,j] = sum_k a[i,k]*b[k,j]", {"m": 64, "n": 16, "k": 32}),
+    ("Elementwise_Multiplication of 2 matrices (64, 32)", "y[i,j] = a[i,j]*b[i,j]", {"rows": 64, "cols": 32}),
+    ("Compute the sum of the products of corresponding elements of two vectors of size 9", "out = sum_i x[i]*y[i]", {"n": 9}),
+    ("max-reduce each row of a 4 x 5 matrix", "y[i] = max_j x[i,j]", {"rows": 4, "cols": 5}),
+    ("add a vector to each row of a 4 x 5 matrix", "y[i,j] = x[i,j] + bias[j]", {"rows": 4, "cols": 5}),
+    ("RMS of every row, 64 rows of 100", "norm[i] = sqrt(mean_j square(x[i,j]))", {"rows": 64, "cols": 100}),
+    ("Replace each element x by x^2 + 1, vector of 777 floats", "y[i] = x[i]^2 + 1", {"n": 777}),
+    ("z[i] = a*x[i] + y[i] with a = 3, n = 100", "z[i] = a*x[i] + y[i]", {"n": 100}),
+    ("out = a*x + b, a = 2.5, b = -1, x has 5000 elements", "out[i] = a*x[i] + b", {"n": 5000}),
+    ("y[i] = log(1 + exp(x[i])), 50 elements", "y[i] = log1p(exp(x[i]))", {"n": 50}),
+    ("softmax of each row of a 4 x 5 matrix followed by the natural log", "y[i,j] = x[i,j] - m[i] - log(s[i])", {"rows": 4, "cols": 5}),
     ("y[i] = max(0, x[i]) for i in 0..n-1, n=100000", "y[i] = max(0, x[i])", {"n": 100_000}),
     ("compute exp(-x*x) for a vector of 1000 floats", "y[i] = exp((-x[i])*x[i])", {"n": 1000}),
 )  # fmt: skip
@@ -94,6 +108,8 @@ REFUSED: tuple[tuple[str, str], ...] = (
     ("add float32 and float64 vectors", "several element types"),
     ("argmax of the squares of each row", "no rounding can change"),
     ("matrix multiplication followed by add", "not clear which arrays"),
+    ("tanh of two vectors", "names 2 arrays, but .* takes 1"),
+    ("compute relu(x + bias) where bias is per column, 64 x 256", "explicit indices"),
     ("hello world", "no operation"),
     ("a x 0 matrix copy of shape (0, 5)", "size of zero"),
 )  # fmt: skip
@@ -133,7 +149,7 @@ def test_sizes_are_read_in_many_forms(words: str, n: int) -> None:
 def test_every_unstated_choice_is_an_assumption_with_its_reason() -> None:
     data = plan("softmax")
     known = {a["what"]: a for a in data["assumptions"]}
-    assert {"dtype", "size n"} <= set(known)
+    assert {"dtype", "size rows", "size cols", "axis"} <= set(known)
     assert all(a["why"] for a in data["assumptions"])
 
 
@@ -151,6 +167,18 @@ def test_sums_say_how_many_terms_they_have() -> None:
 def test_sizes_stay_free_unless_the_request_fixes_them() -> None:
     assert all(not d.get("fixed") for d in plan("relu of a 4 x 5 matrix")["dims"])
     assert all(d["fixed"] for d in plan("relu of a 4 x 5 matrix, only for this size")["dims"])
+
+
+def test_values_in_the_text_go_to_the_scalars_of_a_formula() -> None:
+    scalars = {
+        s["name"]: s["value"] for s in plan("out = a*x + b, a = 2.5, b = -1, x has 50 elements")["scalars"]
+    }
+    assert scalars == {"a": 2.5, "b": -1.0}
+
+
+def test_costs_count_what_stays_the_same_once() -> None:
+    assert plan("y[i,j] = exp(x[i,j]) / sum_k exp(x[i,k])")["cost"]["flops"].count("*") <= 5
+    assert plan("cumulative sum of a vector")["cost"]["flops"] == "1*n"
 
 
 def test_the_same_request_gives_the_same_plan() -> None:
