@@ -151,6 +151,13 @@ class Builder:
     def do_binary(self, stage: Stage) -> None:
         """Arithmetic of two or more arrays."""
         recipe, op = self.recipe, stage.name
+        if self.details.mixed and not self.started and "elementwise" not in self.details.flags:
+            if op == "*":
+                name = "matvec" if self.details.mixed.startswith("matrix") else "vecmat"
+                self.do_product(Stage("product", name, stage.text))
+                return
+            msg = f"{stage.text!r} of a matrix and a vector: say 'to each row', or write the formula with explicit indices"
+            raise Refusal(msg)
         if self.started:
             if "extra_input" not in self.details.flags:
                 msg = f"it is not clear which arrays {stage.text!r} works on"

@@ -41,6 +41,8 @@ class Details:
     """vector, matrix or tensor, as the words say."""
     parameters: dict[str, float] = field(default_factory=dict)
     flags: set[str] = field(default_factory=set)
+    mixed: str = ""
+    """`matrix vector` or `vector matrix`, in the order of the words, when both stand in the text."""
     fixed: bool = False
 
 
@@ -104,7 +106,7 @@ _COLUMNS = (
     r"of (?:the )?columns", r"over (?:the )?batch",
 )  # fmt: skip
 _ALL = (
-    r"(?:of|over|across|for|on) (?:all|every)(?: of)?(?: the| its)? (?:elements|entries|values|numbers|items|of it)|(?:of|over|across) everything|over all axes|over every element",
+    r"(?:of|over|across|for|on) (?:all|every)(?: of)?(?: the| its)? (?:elements|entries|values|numbers|items|of it)|(?:(?:of|over|across) )?everything|over all axes|over every element",
     r"(?:of|over|across) (?:an?|the) (?:entire|whole|full|complete)", r"(?:in)?to (?:a |one )?(?:single )?(?:scalar|number|value)(?: output| result)?",
     r"\bglobal(?:ly)?|overall|full(?= (?:sum|reduction|array))|grand",
 )  # fmt: skip
@@ -191,6 +193,16 @@ def read_operands(text: Marked, details: Details) -> None:
         details.noun = {"vector": "vector", "array": "vector", "tensor": "tensor", "image": "matrix"}.get(
             noun[1], "matrix"
         )
+    kinds = list(
+        dict.fromkeys(
+            "matrix" if n.startswith("matri") else "vector"
+            for n in re.findall(r"\b(?:vectors?|matrix|matrices)\b", text.text)
+        )
+    )
+    details.mixed = " ".join(kinds) if len(kinds) == 2 else ""
+    joined = r"\b(?:vector|matrix|array|tensor)\b[^.,;:]{0,30}?\band (?:an? |the |another )?(?:\w+ )?(?:vector|matrix|array|tensor)\b"
+    if details.operands is None and re.search(joined, text.text) is not None:
+        details.operands, details.counted = 2, True
     reverse = text.take(
         rf"\bsubtract(?:s|ing)? (?:the )?(?:vector |array |matrix |tensor )?(?P<one>{_NAME}) from (?:the )?(?:vector |array |matrix |tensor )?(?P<two>{_NAME})\b",
         " subtract ",

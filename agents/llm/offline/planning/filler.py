@@ -17,6 +17,7 @@ returned returning returns row rows run runs same should shape shaped shapes sim
 storing such supplied take taken takes taking task tensor tensors that the their them then these they this throughout thus to together type typed types use used uses using value values vector vectors via want wanted we when where which whole will with
 within work would write writes writing written you your 1d 2d 3d 4d dimensional standard usual classic common respectively
 wise back into has final gets performant robust correct correctly numerically stable numerical stability stably
+polynomial expression embedding embeddings rectangular image images picture pictures constant like
 reduce reduces reducing reduction reductions replace replaces replacing
 must find finds what determine determines show shows process processes representing represents probability probabilities name named dtype
 identical individual involves involving separate separately loss losses main goal aim hello hi thanks thank version variant

@@ -75,6 +75,7 @@ def find_formulas(request: str) -> Formulas:
         value, length = right
         end = match.end() + length
         _check_end(text, match.start(), end)
+        _check_names(value, text[match.start() : end])
         place = match["place"] or ""
         indices: tuple[str, ...] = ()
         if place.strip().startswith("["):
@@ -91,7 +92,7 @@ def find_formulas(request: str) -> Formulas:
 
 
 _ASKED = re.compile(
-    r"(?i)^\s*|\breplac\w*(?:\s+\w+){0,6}?\s+(?:by|with)\s+|\b(?:comput\w*|calculat\w*|evaluat\w*|formula|expression|function|kernel for|implement\w*)\s*:?\s+"
+    r"(?i)^\s*|\breplac\w*(?:\s+\w+){0,6}?\s+(?:by|with)\s+|\b(?:comput\w*|calculat\w*|evaluat\w*|formula|expression|polynomial|function|kernel for|implement\w*)\s*:?\s+"
 )
 
 
@@ -118,6 +119,7 @@ def _bare_expression(text: str, found: Formulas) -> Formulas:
             _check_end(text, match.start(), end)
         except Refusal:
             continue
+        _check_names(value, text[match.end() : end])
         taken = {n.name for n in names}
         target = next(t for t in ("y", "out", "result", "out_") if t not in taken)
         variables = bound_variables(value)
@@ -151,6 +153,7 @@ def _plain(text: str) -> str:
         .replace("\u2265", ">=")
     )
     text = re.sub(r"`+", " ", text)
+    text = re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)([xyz])(?=\s*[-+*/^)])(?!\s*\d)", r"\1*\2", text)
     text = re.sub(r"\]\s*\[", ",", text)
     text = re.sub(r"\b(?:np|numpy|math|torch|F|jnp)\.(?=[a-z])", "", text)
     text = re.sub(
@@ -168,6 +171,22 @@ def _plain(text: str) -> str:
     text = re.sub(r"\baverage_", "mean_", text)
     text = re.sub(r"\bmaximum_", "max_", text)
     return re.sub(r"\bminimum_", "min_", text)
+
+
+def _check_names(value: Node, shown: str) -> None:
+    """Refuse products that are written without a sign, and transposes: they would be read as names and powers."""
+    for node in walk(value):
+        if isinstance(node, Name | Access) and re.fullmatch(r"[A-Z][a-z]", node.name):
+            msg = f"{node.name!r} in {shown!r} may be a product; write it with explicit indices, for example y[i] = sum_j a[i,j]*x[j]"
+            raise Refusal(msg)
+        if (
+            isinstance(node, Binary)
+            and node.op == "^"
+            and isinstance(node.right, Name)
+            and node.right.name == "T"
+        ):
+            msg = f"the transpose in {shown!r} is no power; write the formula with explicit indices"
+            raise Refusal(msg)
 
 
 def _is_size(match: re.Match[str], value: Node) -> bool:

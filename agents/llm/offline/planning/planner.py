@@ -17,6 +17,7 @@ from cuda_harness.agents.llm.offline.planning.words import (
     build_words,
     check_operands,
     ir_name,
+    names_operation,
     plan_words,
     read_words,
 )
@@ -60,15 +61,16 @@ def product_in_words(request: str) -> str:
     spoken = re.search(r"(?i)matri|matmul|gemm|gemv|matvec", request) is not None
     elementwise = re.search(r"(?i)element|hadamard|pointwise", request) is not None
 
+    names = r"(?i)matrix[ -](?:matrix |vector )?(?:product|multipl)|matmul|gem[mv]\b|matvec"
+
+    def affine(match: re.Match[str]) -> str:
+        words = "" if re.search(names, request) else " matrix-vector product "
+        return words + (", then add a bias " if match["b"] else "")
+
     def say(match: re.Match[str]) -> str:
         if match["op"] != "@" and (not spoken or elementwise):
             return match[0]
-        named = (
-            re.search(
-                r"(?i)matrix[ -](?:matrix |vector )?(?:product|multipl)|matmul|gem[mv]\b|matvec", request
-            )
-            is not None
-        )
+        named = re.search(names, request) is not None
         vector = match["b"].islower() and match["a"].isupper()
         words = "" if named else (" matrix-vector product " if vector else " matrix multiplication ")
         if match["at"]:
@@ -77,7 +79,19 @@ def product_in_words(request: str) -> str:
             words += " with the second matrix transposed "
         return words
 
+    request = _AFFINE.sub(affine, request)
+    request = _GRAM.sub(" Gram matrix ", request)
     return _EQUATION.sub(say, request)
+
+
+_AFFINE = re.compile(
+    r"(?<![\w\])])[a-z]\s*=\s*[A-Z]\s?[a-z](?P<b>\s*\+\s*[a-z])?(?=\s*$|[.,;:)]|\s+(?:with|for|where|of|in|and|on|using|over)\b)"
+)
+"""`y = Wx + b`: a matrix has a capital letter, a vector a small one."""
+_GRAM = re.compile(
+    r"(?<![\w\])])(?:[A-Z]\w?\s*=\s*)?(?P<x>[A-Z])\s*(?:\^\s*T|\.T)\s*[*@]?\s*(?P=x)(?![\w\[(^.])"
+)
+"""`A^T A`."""
 
 
 def _names(formulas: Formulas) -> set[str]:
@@ -95,6 +109,9 @@ def _without_names(formulas: Formulas) -> str:
         n.name for s in formulas.statements for n in walk(s.value) if isinstance(n, Access | Name)
     } - targets
     text = formulas.rest
+    title = re.match(r"\s*(?P<title>[A-Za-z][\w -]{0,40}?)\s*:(?=\s)", text)
+    if title is not None and not names_operation(title["title"]):
+        text = text[title.end() :]  # a title of the formula's own, which says what it is
     for name in sorted(n for n in inputs if len(n) > 2 and n.lower() not in _KEPT):
         text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w])(?!\s*(?:=|is|of)\s*[-+.\d])", " ", text)
     return text

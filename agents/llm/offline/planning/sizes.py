@@ -166,7 +166,7 @@ def _shapes(text: Marked, sizes: Sizes) -> None:
 
     rows = r"(?:rows?|samples?|vectors|sequences|lists|lines|tokens)"
     laid = re.compile(
-        rf"\b(?P<list>(?P<a>{NUMBER}) {rows} (?:of|with|by|each of|each with|each having|having)(?: a)?(?: length| size| width)?(?: of)? (?P<b>{NUMBER}))(?: (?:columns|elements|entries|values|numbers|features|long))?(?: each)?\b(?! ?(?:x|by) ?\d)"
+        rf"\b(?P<list>(?P<a>{NUMBER}) {rows} (?:of|with|by|each of|each with|each having|having)(?: a)?(?: length| size| width)?(?: of)? (?P<b>{NUMBER}))(?: (?:columns|elements|entries|values|numbers|features|classes|logits|channels|long))?(?: each)?\b(?! ?(?:x|by) ?\d)"
     )
 
     def take_laid(match: re.Match[str]) -> str | None:
@@ -202,11 +202,11 @@ def _counts(text: Marked, sizes: Sizes) -> None:
         ("batch", rf"\b(?:batch(?:es)?(?: size)?(?: of| is|:)?|batched)\s+{value}(?: (?:matrices|pairs))?\b"),
         (
             "cols",
-            rf"\b(?:each|every) row (?:has|holds|contains|with|having|of|is)\s*(?:length |size )?{value}(?: (?:elements?|values|entries|numbers|columns|long))?\b",
+            rf"\b(?:each|every) row (?:has|holds|contains|with|having|of|is)\s*(?:length |size )?{value}(?: (?:elements?|values|entries|numbers|columns|classes|logits|features|channels|long))?\b",
         ),
         (
             "cols",
-            rf"\b{row} (?:of|with|each of|each with|that are|having)(?: length| size)?\s+{value}(?: (?:elements?|values|entries|numbers|columns|long))?(?: each)?\b",
+            rf"\b{row} (?:of|with|each of|each with|that are|having)(?: length| size)?\s+{value}(?: (?:elements?|values|entries|numbers|columns|classes|logits|features|channels|long))?(?: each)?\b",
         ),
         (
             "cols",
@@ -216,6 +216,11 @@ def _counts(text: Marked, sizes: Sizes) -> None:
             "features",
             rf"\b(?:hidden size|hidden dimension|hidden dim|model dimension|embedding size|embedding dimension|feature dimension)(?: of| is|:|=)?\s*{value}\b",
         ),
+    ]
+    patterns += [
+        ("batch", rf"\b{value} pairs(?= of)"),
+        ("rows", rf"\brows? ?[:=]? ?{value}(?= ?[,;)]|\.? ?$)"),
+        ("cols", rf"\b(?:columns?|cols?) ?[:=]? ?{value}(?= ?[,;)]|\.? ?$)"),
     ]
     patterns += [
         (unit, rf"\b(?:some |about |exactly )?{value}\s*{words}(?: each| in total| in all| total)?\b")

@@ -23,7 +23,7 @@ class Stage:
 
 _ACTIVATION = r"(?: activation| activations| function| functions| nonlinearity| non linearity| layer)*"
 _NOUN = r"(?:vectors?|arrays?|matri(?:x|ces)|tensors?|buffers?|inputs?|operands?)"
-_SHAPES = r"\d[\d,]*(?: ?(?:x|by) ?\d[\d,]*)*[kKmM]?|\d+(?:\^|\*\*)\d+|\(\d+(?:, ?\d+)*,?\)"
+_SHAPES = r"\d+(?:\.\d+)? (?:million|thousand)|\d[\d,]*(?: ?(?:x|by) ?\d[\d,]*)*[kKmM]?|\d+(?:\^|\*\*)\d+|\(\d+(?:, ?\d+)*,?\)"
 _LOOSE = (
     rf"(?P<mid>(?: (?:each|every|all|the|of|an?|its|it|them|elements?|entry|entries|values?|numbers?|whole|input|result|results|given|in|with|shape|size|length|float32|float64"
     rf"|float16|bfloat16|int32|half|double|precision|single|large|long|flat|1d|2d|batch|rows?|columns?|{_NOUN}|x|y|{_SHAPES}))*?)"
@@ -224,7 +224,7 @@ def find_early(text: Marked, stages: list[Stage]) -> None:
     )
     text.replace(
         re.compile(
-            rf"\b(?P<verb>add|adds|adding|increment|increments|subtract|subtracts|subtracting|decrement) (?:{_VALUE}|{_SCALAR})(?:(?: to| from){_LOOSE}(?= |$|\.|,)|(?= ?$| ?[.,;]| and | then ))"
+            rf"\b(?P<verb>add|adds|adding|increment|increments|subtract|subtracts|subtracting|decrement) (?:(?:an? |the )?(?:constant |scalar |value |number )?(?:of )?{_VALUE}|{_SCALAR})(?:(?: to| from){_LOOSE}(?= |$|\.|,)|(?= ?$| ?[.,;]| and | then ))"
         ),
         lambda m: put(
             Stage("scalar", sign(m, {"a": "+", "i": "+", "s": "-", "d": "-"}), m[0], (value(m["value"]),)), m

@@ -73,6 +73,8 @@ def normal(text: str) -> str:
         .replace("\u2019", "'")
     )
     text = re.sub(r"(?<=\d)\*\*(?=\d)", "^", text)
+    text = re.sub(r"(?<=[a-z])'(?:d|m|ll|ve|re)\b", "", text)
+    text = re.sub(r"\b(?:[1-5]|one|two|three|four|five)[- ]?d(?:imensional)?\b", " ", text)
     text = text.replace("²", "^2").replace("³", "^3").replace("→", " to ")
     text = re.sub(r"\|\s*([a-z]\w*)\s*\|", r" absolute value of \1 ", text)
     text = re.sub(r"\*\*(?=\w)([^*]{1,80})\*\*", r" \1 ", text)
@@ -139,6 +141,15 @@ def read_words(request: str, *, known: frozenset[str] = frozenset()) -> Reading:
     text.replace(re.compile(rf"(?<={CLOSE}) ?\+ ?(?={OPEN})"), lambda _m: " then ")
     _refuse_unknown(text.text, stages, known)
     return Reading(details, sizes, order_stages(text.text, stages, details), transposed, text.text, stages)
+
+
+def names_operation(text: str) -> bool:
+    """Return whether a few words name an operation of the templates, or bend one."""
+    marked = Marked(normal(text))
+    stages: list[Stage] = []
+    find_early(marked, stages)
+    find_stages(marked, stages)
+    return bool(stages) or any(w in STOP_WORDS for w in marked.text.split())
 
 
 def plan_words(request: str) -> dict[str, Any]:
@@ -244,6 +255,16 @@ def _product_equation(text: Marked, stages: list[Stage]) -> None:
 
 
 def _refuse_unknown(rest: str, stages: list[Stage], known: frozenset[str]) -> None:
+    if any(s.kind in {"layer", "soft"} for s in stages):
+        known = known | {
+            "normalize",
+            "normalise",
+            "normalizes",
+            "normalises",
+            "normalized",
+            "normalised",
+            "normalizing",
+        }
     unknown = [w for w in unknown_words(rest) if w not in known]
     bending = [w for w in re.findall(r"[a-z]+", rest) if w in STOP_WORDS]
     if bending or unknown:
