@@ -21,14 +21,9 @@ from cuda_harness.state.errors import SandboxUnavailable, ToolchainError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import FLOATS
 from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
+from cuda_harness.tools.frames import read_frame, write_frame
 from cuda_harness.tools.process import allowed_environment, die_with_parent
-from cuda_harness.tools.synthesize.reference_child import (
-    ENDED,
-    describe_arrays,
-    read_frame,
-    rebuild,
-    write_frame,
-)
+from cuda_harness.tools.synthesize.reference_child import ENDED, describe_arrays, rebuild
 
 Array = NDArray[Any]
 _ANSWER_BYTES = 32 << 20

@@ -1,26 +1,24 @@
 """The child that runs references: imports NumPy once, then forks a contained process for each batch.
 
-Frames: 8 bytes of length and JSON, then raw array bytes of declared sizes. What a reference prints goes nowhere,
-and the answer's channel is a descriptor it is not told; nothing is ever unpickled.
+Questions and answers are frames (tools.frames). What a reference prints goes nowhere, and the answer's channel is a
+descriptor it is not told.
 """
 
 import contextlib
 import importlib
-import json
 import os
 import select
 import signal
-import struct
 import sys
 import time
 import traceback
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-_LENGTH = struct.Struct("<Q")
-MAX_HEADER = 32 << 20
+from cuda_harness.tools.frames import LENGTH, read_frame, write_frame
+
 MAX_QUESTION = 64 << 30
 ENDED = {"exited": 0, "killed": 1, "hung": 2, "too_large": 3}
 """How a child ended, as the number that closes its answer."""
@@ -28,36 +26,6 @@ SCIPY = (
     "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "spatial", "special", "stats",
 )  # fmt: skip
 """Parts of SciPy that are loaded before the fork when a reference names them."""
-
-
-def read_frame(stream: IO[bytes], *, max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the next frame and its blobs; raises EOFError or ValueError."""
-    (size,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
-    if size > MAX_HEADER:
-        msg = f"a header of {size} bytes is too large"
-        raise ValueError(msg)
-    header = json.loads(_exactly(stream, size))
-    sizes = header["blobs"]
-    if any(not isinstance(n, int) or n < 0 for n in sizes) or sum(sizes) > max_bytes:
-        msg = f"{sum(sizes)} bytes of arrays are beyond the bound of {max_bytes}"
-        raise ValueError(msg)
-    return header, [_exactly(stream, n) for n in sizes]
-
-
-def write_frame(stream: IO[bytes], header: dict[str, Any], blobs: list[bytes]) -> None:
-    """Write one frame."""
-    data = json.dumps({**header, "blobs": [len(b) for b in blobs]}).encode()
-    stream.write(_LENGTH.pack(len(data)) + data)
-    stream.writelines(blobs)
-    stream.flush()
-
-
-def _exactly(stream: IO[bytes], size: int) -> bytes:
-    data = stream.read(size)
-    if data is None or len(data) != size:
-        msg = "the peer ended"
-        raise EOFError(msg)
-    return data
 
 
 def describe_arrays(arrays: dict[str, NDArray[Any]]) -> tuple[list[dict[str, Any]], list[bytes]]:
@@ -211,7 +179,7 @@ def forward(read_end: int, answer_fd: int, child: int, *, seconds: float, max_by
         if passed > max_bytes:
             state = ENDED["too_large"]
             break
-        _write_all(answer_fd, _LENGTH.pack(len(data)) + data)
+        _write_all(answer_fd, LENGTH.pack(len(data)) + data)
     os.close(read_end)
     if state == ENDED["exited"] and not _ends_by(child, deadline):
         state = ENDED["hung"]
@@ -221,7 +189,7 @@ def forward(read_end: int, answer_fd: int, child: int, *, seconds: float, max_by
         _, status = os.waitpid(child, 0)
         if state == ENDED["exited"] and os.WIFSIGNALED(status):
             state = ENDED["hung" if os.WTERMSIG(status) == signal.SIGXCPU else "killed"]
-    _write_all(answer_fd, _LENGTH.pack(0) + _LENGTH.pack(state))
+    _write_all(answer_fd, LENGTH.pack(0) + LENGTH.pack(state))
 
 
 def _ends_by(child: int, deadline: float) -> bool:

@@ -27,10 +27,11 @@ from cuda_harness.state.results import (
     KernelFacts,
 )
 from cuda_harness.state.serde import sha256
+from cuda_harness.tools.frames import read_frame, write_frame
 from cuda_harness.tools.process import allowed_environment, die_with_parent
 from cuda_harness.tools.toolchain.headers import include_folders, prelude, toolchain_identity
 from cuda_harness.tools.toolchain.source import DEVICE, resolve_includes
-from cuda_harness.tools.toolchain.worker import MAX_FRAME, read_exactly, read_frame, write_frame
+from cuda_harness.tools.toolchain.worker import MAX_OBJECT
 
 _REMEDY = "install the CUDA wheels: pip install 'cuda-harness[cu13]'"
 _MEMORY_BYTES = 16 << 30
@@ -254,12 +255,8 @@ def _receive(worker: _Worker, deadline_s: float) -> tuple[dict[str, Any], bytes]
     """Return the next frame, `None` at the deadline."""
     if not select.select([worker.answers], [], [], deadline_s)[0]:
         return None
-    answer = read_frame(worker.answers)
-    size = int(answer.get("blob", 0))
-    if not 0 <= size <= MAX_FRAME:
-        msg = f"an object of {size} bytes"
-        raise ValueError(msg)
-    return answer, read_exactly(worker.answers, size)
+    answer, blobs = read_frame(worker.answers, max_bytes=MAX_OBJECT)
+    return answer, blobs[0] if blobs else b""
 
 
 def _write(path: Path, data: bytes) -> None:

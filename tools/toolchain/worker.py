@@ -1,47 +1,18 @@
 """The compile worker: a persistent child that runs NVRTC, so that imports are paid once and a crash costs nothing.
 
-Frames on stdin and a private descriptor: 8 bytes of length, then JSON; a cubin follows as raw bytes of declared size.
+Jobs come as frames on stdin, answers go to a private descriptor; a cubin is the blob of its answer.
 """
 
 import io
-import json
 import os
 import resource
-import struct
 import sys
 from typing import IO, Any
 
-_LENGTH = struct.Struct("<Q")
-MAX_FRAME = 64 << 20
+from cuda_harness.tools.frames import read_frame, write_frame
 
-
-def read_exactly(stream: IO[bytes], size: int) -> bytes:
-    """Return `size` bytes; raises EOFError when the peer ended."""
-    data = stream.read(size)
-    if data is None or len(data) != size:
-        msg = "the peer ended"
-        raise EOFError(msg)
-    return data
-
-
-def read_frame(stream: IO[bytes]) -> dict[str, Any]:
-    """Return the next frame; raises EOFError or ValueError."""
-    (size,) = _LENGTH.unpack(read_exactly(stream, _LENGTH.size))
-    if size > MAX_FRAME:
-        msg = f"a frame of {size} bytes is too large"
-        raise ValueError(msg)
-    found = json.loads(read_exactly(stream, size))
-    if not isinstance(found, dict):
-        msg = "a frame that is no object"
-        raise ValueError(msg)
-    return found
-
-
-def write_frame(stream: IO[bytes], value: dict[str, Any], blob: bytes = b"") -> None:
-    """Write one frame and its blob."""
-    data = json.dumps({**value, "blob": len(blob)}).encode()
-    stream.write(_LENGTH.pack(len(data)) + data + blob)
-    stream.flush()
+MAX_OBJECT = 64 << 20
+"""Bytes of one cubin."""
 
 
 def compile_once(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -80,11 +51,11 @@ def main() -> None:
     sys.stdout = sys.stderr
     while True:
         try:
-            job = read_frame(sys.stdin.buffer)
+            job, _ = read_frame(sys.stdin.buffer, max_bytes=0)
         except EOFError:
             return
         answer, blob = compile_once(job)
-        write_frame(out, answer, blob)
+        write_frame(out, answer, [blob])
 
 
 if __name__ == "__main__":

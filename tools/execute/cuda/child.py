@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from cuda_harness.tools.execute.cuda.wire import read_frame, write_frame
+from cuda_harness.tools.frames import read_frame, write_frame
 
 GUARD = 4096
 """Guard bytes on both sides of every buffer; a multiple of every alignment a kernel may rely on."""
@@ -403,7 +403,7 @@ def main() -> None:
         )
         return
     try:
-        header, blobs = read_frame(source, max_blob_bytes=_MAX_BLOBS)
+        header, blobs = read_frame(source, max_bytes=_MAX_BLOBS)
         if header["do"] == "run":
             reply, data = run_job(header, blobs, device)
         else:

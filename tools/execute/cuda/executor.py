@@ -16,7 +16,7 @@ import numpy as np
 from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.state.results import CompileOk, CompileRejected, CompileResult, CompileTimedOut
 from cuda_harness.state.settings import Settings
-from cuda_harness.tools.execute.cuda.wire import job_frame, read_frame, write_frame
+from cuda_harness.tools.execute.cuda.wire import job_frame
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import (
     CallOutput,
@@ -28,6 +28,7 @@ from cuda_harness.tools.execute.protocol import (
     JobResult,
     Mode,
 )
+from cuda_harness.tools.frames import read_frame, write_frame
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 
 _START_S = 60.0
@@ -89,7 +90,7 @@ class _Child:
 
         def read() -> None:
             try:
-                box.append(read_frame(self.answers, max_blob_bytes=max_bytes))
+                box.append(read_frame(self.answers, max_bytes=max_bytes))
             except (EOFError, ValueError, OSError) as exc:
                 box.append(exc)
 

@@ -1,9 +1,7 @@
-"""Frames between parent and GPU child: a JSON header of bounded size and raw blobs of declared sizes."""
+"""Jobs of the GPU child as frames: the cubin, then the inputs call by call."""
 
-import json
-import struct
 from dataclasses import asdict
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -19,52 +17,6 @@ from cuda_harness.tools.execute.protocol import (
     ValueArg,
     WhileOp,
 )
-
-MAX_HEADER = 64 << 20
-_LENGTH = struct.Struct("<Q")
-
-
-def write_frame(stream: BinaryIO, header: dict[str, Any], blobs: list[bytes] | None = None) -> None:
-    """Write one frame; the header gains `blobs`, the byte sizes of what follows it."""
-    blobs = blobs or []
-    data = json.dumps({**header, "blobs": [len(b) for b in blobs]}).encode()
-    stream.write(_LENGTH.pack(len(data)) + data)
-    stream.writelines(blobs)
-    stream.flush()
-
-
-def read_frame(stream: BinaryIO, *, max_blob_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
-    """Return header and blobs of the next frame.
-
-    Raises:
-        EOFError: If the peer ended.
-        ValueError: If a size is beyond its bound or the header is no JSON object.
-    """
-    (size,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
-    if size > MAX_HEADER:
-        msg = f"a header of {size} bytes is too large"
-        raise ValueError(msg)
-    header = json.loads(_exactly(stream, size))
-    sizes = header.get("blobs") if isinstance(header, dict) else None
-    if not isinstance(sizes, list) or not all(isinstance(n, int) and n >= 0 for n in sizes):
-        msg = "a frame without blob sizes"
-        raise ValueError(msg)
-    if sum(sizes) > max_blob_bytes:
-        msg = f"blobs of {sum(sizes)} bytes are beyond the bound of {max_blob_bytes}"
-        raise ValueError(msg)
-    return header, [_exactly(stream, n) for n in sizes]
-
-
-def _exactly(stream: BinaryIO, size: int) -> bytes:
-    parts, left = [], size
-    while left:
-        part = stream.read(min(left, 1 << 24))
-        if not part:
-            msg = "the peer ended in the middle of a frame"
-            raise EOFError(msg)
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
 
 
 def job_frame(job: Job, cubin: bytes) -> tuple[dict[str, Any], list[bytes]]:
