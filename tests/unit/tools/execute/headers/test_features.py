@@ -1,9 +1,7 @@
 """Each kernel of `kernels/` runs in both modes with NumPy's numbers, and is real CUDA: NVRTC compiles it."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 
 from cuda_harness.state.errors import ExecutorUnavailable
+from cuda_harness.state.results import CompileEnvironment, CompileOk
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.execute.protocol import (
     Arg,
@@ -26,6 +25,7 @@ from cuda_harness.tools.execute.protocol import (
     Program,
     ValueArg,
 )
+from cuda_harness.tools.toolchain.nvrtc import Compiler
 
 KERNELS = Path(__file__).parent / "kernels"
 _RNG = np.random.default_rng(7)
@@ -310,32 +310,20 @@ def test_every_kernel_has_a_row() -> None:
     assert {path.stem for path in KERNELS.glob("*.cu")} == set(FEATURES)
 
 
-@cache
-def _nvrtc() -> Any:
-    if importlib.util.find_spec("cuda.bindings") is None:
-        return None
-    from cuda.bindings import nvrtc
-
-    return nvrtc
+@pytest.fixture(scope="module")
+def compiler() -> Iterator[Compiler]:
+    made = Compiler()
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_feature_is_real_cuda(name: str) -> None:
-    nvrtc = _nvrtc()
-    if nvrtc is None:
-        pytest.skip("needs NVRTC (cuda-bindings)")
-    from cuda_harness.tools.toolchain.headers import include_folders
+def test_feature_is_real_cuda(name: str, compiler: Compiler) -> None:
+    done = compiler.compile((KERNELS / f"{name}.cu").read_text(), arch="sm_90")
 
-    source = (KERNELS / f"{name}.cu").read_bytes()
-    options = [b"-arch=sm_90", b"-std=c++17", *(f"-I{folder}".encode() for folder in include_folders())]
-    _, made = nvrtc.nvrtcCreateProgram(source, f"{name}.cu".encode(), 0, [], [])
-
-    (status,) = nvrtc.nvrtcCompileProgram(made, len(options), options)
-
-    _, size = nvrtc.nvrtcGetProgramLogSize(made)
-    log = b" " * size
-    nvrtc.nvrtcGetProgramLog(made, log)
-    assert int(status) == 0, log.decode(errors="replace")
+    if isinstance(done, CompileEnvironment):
+        pytest.skip(f"needs NVRTC and its headers: {done.message}")
+    assert isinstance(done, CompileOk), done
 
 
 REFUSED = {
