@@ -173,7 +173,7 @@ class Services:
             given = self.context.executor
             if given is not None and not isinstance(given, str):
                 return given
-            return executor(self.settings.executor, settings=self.settings)
+            return executor(self.settings.executor, settings=self.settings, cancel=self.cancelled)
 
         made: Executor = self._once("executor", make)
         return made
@@ -189,7 +189,7 @@ class Services:
             if "check" in self.executor.modes:
                 return self.executor
             try:
-                return executor("cpu", settings=self.settings)
+                return executor("cpu", settings=self.settings, cancel=self.cancelled)
             except ExecutorUnavailable:
                 return None
 
@@ -225,9 +225,9 @@ class Services:
     def close(self) -> None:
         """End helper processes; idempotent."""
         with self._lock:
-            for name in ("executor", "compiler", "references"):
+            for name in ("executor", "check_executor", "compiler", "references"):
                 made = self._made.pop(name, None)
-                if made is not None and (name != "executor" or made is not self.context.executor):
+                if made is not None and made is not self.context.executor:
                     made.close()
 
 

@@ -31,7 +31,7 @@ MaxCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Most tokens, input and output together.")]
 MaxUsd = Annotated[float | None, typer.Option(help="Most money, by the prices in cuda-harness.toml.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Most wall seconds.")]
-MaxGpuSeconds = Annotated[float | None, typer.Option(help="Most GPU seconds.")]
+MaxGpuSeconds = Annotated[float | None, typer.Option(help="Refused: GPU seconds are not counted yet.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of all test data; left out: a secret one.")]
@@ -54,10 +54,10 @@ def generate(
     max_usd: MaxUsd = None,
     max_seconds: MaxSeconds = None,
     max_gpu_seconds: MaxGpuSeconds = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="Rounds of optimisation after the first verified kernel.")
+    rounds: Annotated[int | None, typer.Option(help="Rounds of optimisation (none are built yet).")] = None,
+    branches: Annotated[
+        int | None, typer.Option(help="Ideas tried in one round (none are built yet).")
     ] = None,
-    branches: Annotated[int | None, typer.Option(help="Ideas tried in one round.")] = None,
     out: Annotated[str | None, typer.Option(help="Folder that gets the run's folder.")] = None,
     seed: Seed = None,
     ir: Annotated[Path | None, typer.Option(help="Skip the Planner and take this ir.json.")] = None,
@@ -100,13 +100,17 @@ def resume(
 ) -> None:
     """Go on with a run that was killed, interrupted or out of budget."""
     from cuda_harness.graph import runner
+    from cuda_harness.graph.progress import Progress
 
     with _reported(debug=debug, as_json=as_json):
         flags = {
             "model": model, "executor": executor, "max_calls": max_calls, "max_tokens": max_tokens, "max_usd": max_usd,
             "max_seconds": max_seconds, "max_gpu_seconds": max_gpu_seconds,
         }  # fmt: skip
-        _finish(runner.resume(run, flags=flags), as_json=as_json)
+        progress = Progress()
+        with progress.live():
+            result = runner.resume(run, flags=flags, listener=progress)
+        _finish(result, as_json=as_json)
 
 
 @app.command()

@@ -22,7 +22,6 @@ _ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "SEED": ("seed",),
     "CACHE": ("cache",),
     "PROMPTS": ("prompts",),
-    "LOG": ("log",),
     "UNSAFE_EXEC": ("unsafe_exec",),
     "LADDER_SECONDS": ("ladder_seconds",),
     "MAX_CALLS": ("budget", "max_calls"),
@@ -64,14 +63,26 @@ def load_settings(
     except ValidationError as exc:
         msg = "these settings are not usable:\n" + describe(exc)
         raise ConfigError(msg, remedy=f"mend the flag, the {_PREFIX}* variable or {FILE}") from exc
-    if settings.budget.max_usd is not None and not settings.provider.prices:
-        msg = "--max-usd needs prices, and none are set: money could not be counted"
-        raise ConfigError(msg, remedy=f"set [provider.prices.MODEL] in {FILE}, or use --max-tokens")
+    refuse_uncounted(settings)
     if settings.model is None:
         reachable = settings.provider.api_key is not None or settings.provider.base_url is not None
         spec = f"openai:{settings.provider.name or DEFAULT_OPENAI_MODEL}" if reachable else "offline"
         settings = settings.model_copy(update={"model": spec})
     return settings
+
+
+def refuse_uncounted(settings: Settings) -> None:
+    """Refuse a limit on something that is not counted here: a limit that cannot be kept is none.
+
+    Raises:
+        ConfigError: Says what to limit instead; the user acts.
+    """
+    if settings.budget.max_usd is not None and not settings.provider.prices:
+        msg = "--max-usd needs prices, and none are set: money could not be counted"
+        raise ConfigError(msg, remedy=f"set [provider.prices.MODEL] in {FILE}, or use --max-tokens")
+    if settings.budget.max_gpu_seconds is not None:
+        msg = "--max-gpu-seconds cannot be kept: seconds on the GPU are not counted yet"
+        raise ConfigError(msg, remedy="use --max-seconds")
 
 
 _BUDGET_FLAGS = frozenset(

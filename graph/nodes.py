@@ -62,12 +62,15 @@ def write_result(state: HarnessState, runtime: Runtime[RunContext]) -> StateUpda
     """Return the result: best kernel delivered as a bundle, `result.json` written."""
     context = runtime.context or RunContext()
     services = context.services(state.run_dir)
+    if context.cancelled.is_set() and state.stop is None:
+        state = state.model_copy(update={"stop": INTERRUPTED})
     result = deliver(state, services)
     services.emit("run_finished", status=result.status, stop=state.stop.reason if state.stop else None)
     context.close(state.run_dir)
     return check_update({"result": result, "spend": services.ledger.spend(), "stop": state.stop})
 
 
+INTERRUPTED = Stop(reason="interrupted", detail="the run was cancelled")
 _REASONS: tuple[tuple[type[HarnessError], StopReason], ...] = (
     (BudgetExhausted, "budget"),
     (ModelRefused, "refused"),
@@ -92,6 +95,8 @@ def guarded(function: NodeFunction) -> NodeFunction:
 
     @functools.wraps(function)
     def run(state: Any, runtime: Runtime[RunContext]) -> StateUpdate:  # noqa: ANN401 - each role has its own view
+        if runtime.context.cancelled.is_set():
+            return {"stop": INTERRUPTED}
         try:
             return function(state, runtime)
         except HarnessError as exc:

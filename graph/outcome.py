@@ -28,8 +28,11 @@ def stop_reason(state: HarnessState) -> Stop:
             return Stop(
                 reason="oracle" if failure.class_ == "oracle" else "weak_suite", detail=failure.message[:4000]
             )
+        if failure.class_ == "environment":
+            return Stop(reason="environment", detail=failure.message[:4000])
         if not failure.is_candidates:
-            return Stop(reason="environment", detail=f"{failure.class_}: {failure.message}"[:4000])
+            detail = f"undecided: {failure.class_}: {failure.message}"
+            return Stop(reason="no_correct_kernel", detail=detail[:4000])
     return Stop(reason="no_correct_kernel", detail="the correctness budget is spent")
 
 
@@ -64,7 +67,7 @@ def deliver(state: HarnessState, services: "Services") -> Result:
         "attempts": [_row(a) for a in state.attempts.values()],
         "assumptions": [a.model_dump(mode="json") for a in state.ir.assumptions] if state.ir else [],
         "stop": stop_reason(state).model_dump(mode="json"),
-        "usage": services.ledger.spend().model_dump(mode="json"),
+        "usage": _usage(state, services),
         "versions": versions(),
     }
     services.folder.write_json("result.json", document)
@@ -74,6 +77,15 @@ def deliver(state: HarnessState, services: "Services") -> Result:
         run_dir=str(services.folder.root),
         document=document,
     )
+
+
+def _usage(state: HarnessState, services: "Services") -> dict[str, Any]:
+    """Return what was spent; seconds of a GPU that worked are not counted yet, so they are unknown."""
+    used = {a.verdict.executor for a in state.attempts.values() if a.verdict is not None}
+    spend = services.ledger.spend()
+    if any(not name.startswith("cpu") for name in used):
+        spend = spend.model_copy(update={"gpu_seconds": None})
+    return spend.model_dump(mode="json")
 
 
 def _save_best(state: HarnessState, services: "Services", best: Attempt) -> dict[str, Any]:

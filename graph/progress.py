@@ -11,7 +11,6 @@ from rich.text import Text
 
 _QUIET = frozenset({"model_called", "stage_started"})
 """Events that only move the live line."""
-_MARKS = {"passed": "[green]passed[/]", "failed": "[red]failed[/]", "not_measured": "[yellow]not measured[/]"}
 
 
 class Progress:

@@ -5,8 +5,6 @@ from typing import Literal
 from cuda_harness.state.harness import HarnessState
 from cuda_harness.state.lineage import correctness_step, latest
 
-Route = Literal["synthesizer", "coder", "verifier", "profiler", "evolver", "deliver"]
-
 
 def after_intake(state: HarnessState) -> Literal["planner", "synthesizer", "deliver"]:
     """Plan, unless the IR was given."""

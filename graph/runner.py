@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuda_harness.agents.context import RunContext
+from cuda_harness.agents.context import Listener, RunContext
 from cuda_harness.graph.configure import load_settings
 from cuda_harness.graph.session import open_run, versions
 from cuda_harness.state.budget import Budget, Stop
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from cuda_harness.state.harness import HarnessState
     from cuda_harness.tools.archive.run_folder import RunFolder
     from cuda_harness.tools.execute.protocol import Executor
-
-Spec = "str | BaseChatModel | None"
 
 _STATE_TYPES = (
     ("cuda_harness.state.attempt", "Attempt"),
@@ -107,7 +105,11 @@ async def agenerate(request: str, **arguments: Any) -> "RunResult":  # noqa: ANN
 
 
 def resume(
-    run_dir: str | Path, *, flags: Mapping[str, Any] | None = None, context: RunContext | None = None
+    run_dir: str | Path,
+    *,
+    flags: Mapping[str, Any] | None = None,
+    context: RunContext | None = None,
+    listener: Listener | None = None,
 ) -> "RunResult":
     """Return the result of a run that was killed, interrupted or out of budget, going on where it stood.
 
@@ -130,7 +132,7 @@ def resume(
         merged = load_settings({**stored, **given}, environment={})
         provider = merged.provider.model_copy(update={"api_key": fresh.provider.api_key})
         settings = merged.model_copy(update={"provider": provider, "seed": manifest["seed"]})
-        context = RunContext(settings=settings)
+        context = RunContext(settings=settings, listener=listener)
     return _drive(folder, context, None)
 
 
@@ -165,12 +167,25 @@ def verify(
         return verify_bundle(
             Path(bundle), executor=made, compiler=compiler, target=target or settings.target or "sm_90a",
             seed=seed if seed is not None else settings.seed, max_seconds=max_seconds or settings.ladder_seconds,
-            on_stage=on_stage,
+            checker=_checker(made, settings), on_stage=on_stage,
         )  # fmt: skip
     finally:
         compiler.close()
         if made is not executor:
             made.close()
+
+
+def _checker(executor: "Executor", settings: Settings) -> "Executor | None":
+    """Return the executor that runs `tiny` in check mode; `None` where g++ is missing."""
+    from cuda_harness.state.errors import ExecutorUnavailable
+    from cuda_harness.tools.execute.registry import executor as find
+
+    if "check" in executor.modes:
+        return executor
+    try:
+        return find("cpu", settings=settings)
+    except ExecutorUnavailable:
+        return None
 
 
 def make_context(

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from cuda_harness.graph.configure import refuse_uncounted
 from cuda_harness.state.request import clean_request
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.archive.run_folder import RunFolder, new_run_id
@@ -40,6 +41,7 @@ def open_run(request: str | bytes, settings: Settings, *, run_id: str | None = N
         ConfigError: If the request is unusable or the folder cannot be made; the user acts.
     """
     text = clean_request(request)
+    refuse_uncounted(settings)
     seed = settings.seed if settings.seed is not None else secrets.randbits(62)
     run_id = run_id or new_run_id()
     folder = RunFolder.create(Path(settings.out), run_id)

@@ -60,7 +60,8 @@ class Spend(Model):
     usd: float | None = Field(default=None, ge=0)
     """`None` unless prices are set and every usage is known."""
     seconds: float = Field(default=0.0, ge=0)
-    gpu_seconds: float = Field(default=0.0, ge=0)
+    gpu_seconds: float | None = Field(default=0.0, ge=0)
+    """`None` where a GPU worked: its seconds are not counted yet."""
 
 
 StopReason = Literal[

@@ -5,7 +5,7 @@ Parsed once through an allow-list over Python's `ast`; everything else is refuse
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -298,8 +298,3 @@ def _evaluate(node: ast.AST, env: Mapping[str, int], occupancy: Occupancy | None
         msg = "the value does not fit in 63 bits"
         raise ExprError(msg)
     return result
-
-
-def as_expr(value: Any) -> Expr:  # noqa: ANN401 - a constructor from JSON values
-    """Return `value` (an integer, text or Expr) as an Expr; raises ExprError."""
-    return Expr(value)

@@ -145,8 +145,8 @@ _UPDATE: TypeAdapter[StateUpdate] | None = None
 def check_update(update: Mapping[str, Any]) -> StateUpdate:
     """Return `update` if every channel exists and holds its own type.
 
-    LangGraph drops unknown channels silently and meets a wrong type only in the next node
-    (facts/langgraph.md, 1 and 2), so each node's return passes here.
+    LangGraph (1.2) drops unknown channels silently and meets a wrong type only in the next node, so each node's
+    return passes here.
 
     Raises:
         StateError: Names the channel; a bug of ours.

@@ -1,7 +1,5 @@
 """Settings of a run, read once (flag > environment `CUDA_HARNESS_*` > `cuda-harness.toml` > default)."""
 
-from typing import Literal
-
 from pydantic import Field, SecretStr
 
 from cuda_harness.state.budget import Budget, Price
@@ -39,13 +37,11 @@ class Settings(Model):
     budget: Budget = Budget()
     out: str = "runs"
     seed: int | None = Field(default=None, ge=0, lt=1 << 63)
-    ask: bool = False
     prompts: str | None = None
     """Folder whose files override the built-in prompts."""
     unsafe_exec: bool = False
     cache: str | None = None
     """Folder for compiled artefacts; `None`: the user's cache folder."""
-    log: Literal["console", "json"] = "console"
     redact: tuple[str, ...] = ()
     """Further regular expressions whose matches never reach a log or a trace."""
     ladder_seconds: float = Field(default=180.0, gt=0)

@@ -1,5 +1,6 @@
 """Executors by name, loaded on demand; others are registered under the entry point `cuda_harness.executors`."""
 
+import threading
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -26,8 +27,10 @@ def known() -> dict[str, str]:
     return {**plugins, **_BUILT_IN}
 
 
-def executor(name: str, *, settings: Settings) -> Executor:
+def executor(name: str, *, settings: Settings, cancel: threading.Event | None = None) -> Executor:
     """Return the executor called `name`: `auto`, `cpu`, or a registered one with an optional `:argument`.
+
+    When `cancel` is set, its running children are ended at once.
 
     Raises:
         ConfigError: If no executor has this name; lists the known ones.
@@ -41,7 +44,7 @@ def executor(name: str, *, settings: Settings) -> Executor:
         msg = f"unknown executor {name!r}"
         raise ConfigError(msg, remedy=f"choose one of: auto, {', '.join(sorted(table))}")
     factory = _load(short, table[short])
-    return factory(argument, settings=settings)
+    return factory(argument, settings=settings, cancel=cancel)
 
 
 @cache

@@ -58,7 +58,7 @@ _HEAD = 4096
 """Bytes before the contents in the shared memory: the runner's progress word."""
 
 
-def make(argument: str, *, settings: Settings) -> "CpuExecutor":
+def make(argument: str, *, settings: Settings, cancel: threading.Event | None = None) -> "CpuExecutor":
     """Return the CPU executor of a run.
 
     Raises:
@@ -67,7 +67,8 @@ def make(argument: str, *, settings: Settings) -> "CpuExecutor":
     if argument:
         msg = f"cpu:{argument}"
         raise ExecutorUnavailable(msg, "the CPU executor takes no number", remedy="use --executor cpu")
-    return CpuExecutor(unsafe=settings.unsafe_exec, cache=Path(settings.cache) if settings.cache else None)
+    cache = Path(settings.cache) if settings.cache else None
+    return CpuExecutor(unsafe=settings.unsafe_exec, cache=cache, cancel=cancel)
 
 
 @dataclass(frozen=True)
@@ -87,20 +88,26 @@ class CpuExecutor:
     modes: frozenset[JobMode] = frozenset({"plain", "check"})
 
     def __init__(
-        self, *, unsafe: bool = False, cache: Path | None = None, workers: int | None = None
+        self,
+        *,
+        unsafe: bool = False,
+        cache: Path | None = None,
+        workers: int | None = None,
+        cancel: threading.Event | None = None,
     ) -> None:
         """Find the compiler and the cache.
 
         Args:
             unsafe: Run even where foreign code cannot be contained.
             cache: Folder for built files; `None`: the user's cache folder.
-            workers: OS threads of plain mode; `None`: one a core.
+            workers: OS threads of plain mode; `None`: one a core, at most `MAX_WORKERS`.
+            cancel: When set, running children are ended at once.
         """
         host_compiler()
         self._cache = BuildCache(cache)
         self._unsafe = unsafe
         self._workers = workers or min(MAX_WORKERS, len(os.sched_getaffinity(0)))
-        self._cancel = threading.Event()
+        self._cancel = cancel
 
     def device(self) -> DeviceFacts:
         """Return the limits of an H100-class device, so that plans mean the same as on a GPU; few multiprocessors."""
@@ -237,10 +244,6 @@ class CpuExecutor:
         moved = sum(b.count * np_dtype(b.dtype).itemsize for b in job.program.buffers)
         workers = 1.0 if job.mode == "check" else 1.0 + 0.6 * (self._workers - 1)
         return kernels_s / workers + moved / _MOVED_PER_S + _START_S
-
-    def cancel(self) -> None:
-        """End running children at once."""
-        self._cancel.set()
 
     def close(self) -> None:
         """Nothing is kept running between jobs."""

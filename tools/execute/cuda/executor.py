@@ -36,12 +36,13 @@ _MAX_FAULTS = 2
 """Unexplained deaths of a freshly probed device before it is left alone."""
 
 
-def make(argument: str, *, settings: Settings) -> "CudaExecutor":
+def make(argument: str, *, settings: Settings, cancel: threading.Event | None = None) -> "CudaExecutor":
     """Return the executor of device `argument` (default 0)."""
     if argument and not argument.isdecimal():
         msg = f"cuda:{argument}"
         raise ExecutorUnavailable(msg, "a device is named by its number", remedy="use cuda:0")
-    return CudaExecutor(int(argument or 0), cache=Path(settings.cache) if settings.cache else None)
+    cache = Path(settings.cache) if settings.cache else None
+    return CudaExecutor(int(argument or 0), cache=cache, cancel=cancel)
 
 
 class _Child:
@@ -81,10 +82,13 @@ class _Child:
         self.answers: BinaryIO = os.fdopen(answer_read, "rb")
         self.ready: dict[str, Any] | None = None
 
-    def receive(self, deadline: float, max_bytes: int) -> tuple[dict[str, Any], list[bytes]] | None:
-        """Return the next frame, `None` at the deadline; raises EOFError when the child died."""
-        if not select.select([self.answers], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            return None
+    def receive(
+        self, deadline: float, max_bytes: int, cancel: threading.Event
+    ) -> tuple[dict[str, Any], list[bytes]] | None:
+        """Return the next frame, `None` at the deadline or when cancelled; raises EOFError when the child died."""
+        while not select.select([self.answers], [], [], 0.1)[0]:
+            if time.monotonic() >= deadline or cancel.is_set():
+                return None
         # Past the first byte the child is only copying; a reader thread still keeps the deadline.
         box: list[Any] = []
 
@@ -123,13 +127,16 @@ class CudaExecutor:
 
     modes: frozenset[Mode] = frozenset({"plain"})
 
-    def __init__(self, device: int, *, cache: Path | None = None) -> None:
+    def __init__(
+        self, device: int, *, cache: Path | None = None, cancel: threading.Event | None = None
+    ) -> None:
         self.name = f"cuda:{device}"
         self._device = device
         self._compiler = Compiler(cache=cache)
         self._spare: _Child | None = None
         self._facts: dict[str, Any] | None = None
         self._faults = 0
+        self._cancel = cancel or threading.Event()
         self._lock = threading.Lock()
 
     def facts(self) -> dict[str, Any]:
@@ -204,7 +211,7 @@ class CudaExecutor:
         try:
             sender = threading.Thread(target=_send, args=(child.jobs, header, blobs), daemon=True)
             sender.start()
-            answer = child.receive(deadline, max_bytes)
+            answer = child.receive(deadline, max_bytes, self._cancel)
         except EOFError:
             tail = child.kill()
             self._after_death()
@@ -216,6 +223,8 @@ class CudaExecutor:
         with self._lock:
             if self._spare is None:
                 self._spare = _Child(self._device)  # the next candidate finds a context that is ready
+        if answer is None and self._cancel.is_set():
+            return JobNotRun("environment", "the run was cancelled")
         if answer is None:
             self._after_death()
             return JobFault(
@@ -241,7 +250,7 @@ class CudaExecutor:
         if child.ready is not None:
             return child
         try:
-            first = child.receive(time.monotonic() + _START_S, 1 << 20)
+            first = child.receive(time.monotonic() + _START_S, 1 << 20, self._cancel)
         except EOFError:
             first = None
         if first is None or first[0].get("status") != "ready":

@@ -140,7 +140,6 @@ _NAMED: dict[str, Function] = {
 }  # fmt: skip
 
 FUNCTIONS: dict[str, Function] = {**_PRIMITIVES, **_NAMED}
-ACTIVATIONS = frozenset(_NAMED) - {"square", "cube", "reciprocal", "clamp"}
 
 
 def meaning_of(name: str) -> str | None:

@@ -16,7 +16,7 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     Reduce,
 )
 from cuda_harness.agents.llm.offline.language.parse import FormulaError
-from cuda_harness.state.names import C_TYPES, FLOATS
+from cuda_harness.state.names import C_TYPES
 
 C_REAL = {"float32": "float", "float64": "double", "int64": "int64_t"}
 _CPP = """alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype
@@ -349,6 +349,3 @@ def unflatten(
             lines.append(f"const int64_t {own} = {rest} % {size};")
             rest = f"{rest} / {size}" if place == 0 else f"({rest}) / {size}"
     return lines
-
-
-FLOAT_TYPES = FLOATS

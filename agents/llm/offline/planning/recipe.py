@@ -45,7 +45,6 @@ class Recipe:
     axes: tuple[Axis, ...] = ()
     words: list[str] = field(default_factory=list)
     """Names of the operations in order, for the name of the IR."""
-    extra_outputs: list[tuple[str, Node, tuple[Axis, ...], str]] = field(default_factory=list)
 
     # ------------------------------------------------------------------ what exists
     @property
