@@ -3,10 +3,15 @@
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from pytest_socket import disable_socket, enable_socket
+
+if TYPE_CHECKING:
+    from cuda_harness.tools.execute.cpu.executor import CpuExecutor
+    from cuda_harness.tools.toolchain.nvrtc import Compiler
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
@@ -65,6 +70,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("gpu") and (why := gpu_missing()):
             item.add_marker(pytest.mark.skip(reason=why))
+
+
+@pytest.fixture(scope="session")
+def compiler() -> "Iterator[Compiler]":
+    """NVRTC behind the user's cache, its workers shared by the session."""
+    from cuda_harness.tools.toolchain.nvrtc import Compiler
+
+    made = Compiler()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def executor() -> "Iterator[CpuExecutor]":
+    """The CPU executor; skipped with a reason where this machine has no g++."""
+    from cuda_harness.state.errors import ExecutorUnavailable
+    from cuda_harness.tools.execute.cpu.executor import CpuExecutor
+
+    try:
+        made = CpuExecutor()
+    except ExecutorUnavailable as exc:
+        pytest.skip(f"needs g++: {exc}")
+    yield made
+    made.close()
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """Wrong bundles are rejected for the right reason, look-alikes are accepted, on the CPU executor."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,20 +13,6 @@ from cuda_harness.tools.verify.ladder import verify_bundle
 pytestmark = pytest.mark.corpus
 SEED = 40_507
 ON_CPU = [f for f in wrong() if not case(f)["gpu_only"]]
-
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[Compiler]:
-    made = Compiler()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[CpuExecutor]:
-    made = CpuExecutor()
-    yield made
-    made.close()
 
 
 def judged(folder: Path, executor: CpuExecutor, compiler: Compiler) -> Verdict:

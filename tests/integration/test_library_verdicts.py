@@ -1,7 +1,6 @@
 """Every kernel of the library is accepted by the whole ladder on the CPU executor, whatever its folder is called."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,6 @@ from cuda_harness.tools.verify.ladder import verify_bundle
 
 pytestmark = pytest.mark.corpus
 SEED = 20_251
-
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[Compiler]:
-    made = Compiler()
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[CpuExecutor]:
-    made = CpuExecutor()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("folder", library(), ids=name)

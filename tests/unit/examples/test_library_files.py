@@ -1,7 +1,7 @@
 """The library of kernels as files: each bundle reads, expands, compiles, and its reference runs at a small size."""
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +55,6 @@ def expanded(bundle: Bundle, dims: dict[str, int]) -> Program:
     )  # fmt: skip
     assert isinstance(program, Program), program.message
     return program
-
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[Compiler]:
-    made = Compiler()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("folder", library(), ids=name)

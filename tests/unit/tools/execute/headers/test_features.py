@@ -1,6 +1,6 @@
 """Each kernel of `kernels/` runs in both modes with NumPy's numbers, and is real CUDA: NVRTC compiles it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.state.results import CompileEnvironment, CompileOk
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.execute.protocol import (
@@ -272,16 +271,6 @@ def _dtype(array: Array) -> str:
     return _DTYPES.get(array.dtype, array.dtype.name)
 
 
-@pytest.fixture(scope="module")
-def executor() -> Iterator[CpuExecutor]:
-    try:
-        made = CpuExecutor()
-    except ExecutorUnavailable as exc:
-        pytest.skip(f"needs g++: {exc}")
-    yield made
-    made.close()
-
-
 def run(executor: CpuExecutor, name: str, source: str, mode: Mode) -> Any:
     """Run one feature's launch with `source` in a mode."""
     feature = FEATURES[name]
@@ -308,13 +297,6 @@ def test_feature_gives_numpys_numbers(executor: CpuExecutor, name: str, mode: Mo
 
 def test_every_kernel_has_a_row() -> None:
     assert {path.stem for path in KERNELS.glob("*.cu")} == set(FEATURES)
-
-
-@pytest.fixture(scope="module")
-def compiler() -> Iterator[Compiler]:
-    made = Compiler()
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("name", FEATURES)

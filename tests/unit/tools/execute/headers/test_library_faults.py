@@ -1,11 +1,8 @@
 """Misuse of the libraries is seen in check mode, at the line of the kernel that misuses them."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
-from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.execute.cpu.ptx import translate, unknown_instruction
 from cuda_harness.tools.execute.protocol import Buffer, Job, JobFault, LaunchOp, PointerArg, Program
@@ -61,16 +58,6 @@ extern "C" __global__ void k(const int* x, int* y) {
 """,
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[CpuExecutor]:
-    try:
-        made = CpuExecutor()
-    except ExecutorUnavailable as exc:
-        pytest.skip(f"needs g++: {exc}")
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize("what", FAULTS)

@@ -1,12 +1,9 @@
 """Every 16-bit pattern of half and bfloat16 through conversions and arithmetic, against NumPy and ml_dtypes."""
 
-from collections.abc import Iterator
-
 import ml_dtypes
 import numpy as np
 import pytest
 
-from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.execute.protocol import Array, Buffer, Job, JobOk, LaunchOp, PointerArg, Program
 
@@ -45,16 +42,6 @@ extern "C" __global__ void bfloats(const unsigned short* a, const unsigned short
     all<__nv_bfloat16>(a, b, f, wide, narrow, sum, product, fused, least, whole);
 }
 """
-
-
-@pytest.fixture(scope="module")
-def executor() -> Iterator[CpuExecutor]:
-    try:
-        made = CpuExecutor()
-    except ExecutorUnavailable as exc:
-        pytest.skip(f"needs g++: {exc}")
-    yield made
-    made.close()
 
 
 def _run(executor: CpuExecutor, kernel: str, inputs: dict[str, Array]) -> dict[str, Array]:
