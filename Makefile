@@ -1,6 +1,7 @@
 # Everything lives in .venv inside the clone; nothing else is installed.
 PYTHON ?= python3
 VENV := .venv
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CUDA_EXTRA ?= cu13
@@ -16,8 +17,8 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -m venv $(VENV) || { \
 	  echo "error: cannot make a virtual environment with $(PYTHON)"; \
 	  echo "  -> install its venv module (Debian: apt-get install python3-venv)"; exit 2; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade "pip>=24" "setuptools>=80"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[dev,$(CUDA_EXTRA)]"
+	@$(BIN)/pip install --quiet --upgrade "pip>=24" "setuptools>=80"
+	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable ".[dev,$(CUDA_EXTRA)]"
 	@touch $(STAMP)
 
 demo: setup

@@ -30,7 +30,7 @@ from cuda_harness.state.serde import sha256
 from cuda_harness.tools.frames import read_frame, write_frame
 from cuda_harness.tools.process import allowed_environment, die_with_parent
 from cuda_harness.tools.toolchain.headers import include_folders, prelude, toolchain_identity
-from cuda_harness.tools.toolchain.source import DEVICE, resolve_includes
+from cuda_harness.tools.toolchain.source import DEVICE, define_macros, resolve_includes
 from cuda_harness.tools.toolchain.worker import MAX_OBJECT
 
 _REMEDY = "install the CUDA wheels: pip install 'cuda-harness[cu13]'"
@@ -98,10 +98,7 @@ class Compiler:
                 log="\n".join(f"line {v.line}: {v.text}" for v in resolved.violations),
                 seconds=0,
             )
-        defines = "".join(
-            f"#define {name} {_literal(value)}\n" for name, value in sorted((macros or {}).items())
-        )
-        text = prelude(defines) + resolved.source
+        text = prelude(define_macros(macros or {})) + resolved.source
         job = {
             "source": text, "arch": arch, "fast_math": fast_math, "max_registers": max_registers,
             "include": list(include_folders()),
@@ -263,10 +260,6 @@ def _write(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     temporary.write_bytes(data)
     temporary.replace(path)
-
-
-def _literal(value: int) -> str:
-    return str(value) if -(2**31) <= value < 2**31 else f"{value}LL"
 
 
 def _ok(facts: dict[str, Any], path: Path, arch: str, *, seconds: float, cached: bool) -> CompileOk:

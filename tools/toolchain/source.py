@@ -5,7 +5,7 @@ that nothing hides; the tree comes from tree-sitter's CUDA grammar.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
@@ -241,6 +241,12 @@ def is_allowed(header: str) -> bool:
         return True
     safe = re.fullmatch(r"[A-Za-z0-9_./-]+", header) is not None and ".." not in header
     return safe and header.startswith(_DEVICE_PREFIXES)
+
+
+def define_macros(macros: Mapping[str, int]) -> str:
+    """Return the `#define`s of tunables and defines in a fixed order, a line each; wide values get an LL suffix."""
+    wide = {name: "" if -(2**31) <= value < 2**31 else "LL" for name, value in macros.items()}
+    return "".join(f"#define {name} {macros[name]}{wide[name]}\n" for name in sorted(macros))
 
 
 def resolve_includes(source: str) -> IncludeResolution:

@@ -42,7 +42,7 @@ from cuda_harness.tools.execute.protocol import (
 )
 from cuda_harness.tools.execute.protocol import Mode as JobMode
 from cuda_harness.tools.process import Finished, run
-from cuda_harness.tools.toolchain.source import SourceFacts, inspect, resolve_includes
+from cuda_harness.tools.toolchain.source import SourceFacts, define_macros, inspect, resolve_includes
 
 COMPILE_S = 60.0
 MAX_WORKERS = 8
@@ -273,8 +273,7 @@ def _sampled(executor: CpuExecutor, job: Job, op: LaunchOp) -> float | None:
 
 
 def _translation_unit(rewritten: Rewritten, macros: dict[str, int], facts: SourceFacts) -> str:
-    lines = ['#include "sim.h"']
-    lines += [f"#define {name} {_literal(value)}" for name, value in sorted(macros.items())]
+    lines = ['#include "sim.h"', define_macros(macros)]
     lines += ['#line 1 "kernel.cu"', rewritten.text, '#line 1 "cuda_harness_entries"']
     lines.append('extern "C" {')
     named = {k: rewritten.renamed.get(k, k) for k in rewritten.kernels}
@@ -293,10 +292,6 @@ def _translation_unit(rewritten: Rewritten, macros: dict[str, int], facts: Sourc
             lines.append(f"{shown} const unsigned long sim_size_of_{symbol.name} = sizeof({name});")
     lines.append("}")
     return "\n".join(lines) + "\n"
-
-
-def _literal(value: int) -> str:
-    return str(value) if -(2**31) <= value < 2**31 else f"{value}LL"
 
 
 def _compile_failed(done: Finished) -> JobFault | JobNotRun:
