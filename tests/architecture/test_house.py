@@ -22,6 +22,22 @@ def test_every_package_is_named_in_pyproject() -> None:
     assert found == named
 
 
+def test_every_data_file_is_packaged() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    packaged: set[Path] = set()
+    for package, patterns in declared.items():
+        if package != "cuda_harness":
+            folder = ROOT.joinpath(*package.split(".")[1:])
+            packaged |= {p for pattern in patterns for p in folder.glob(pattern)}
+    data = {
+        p
+        for layer in LAYERS
+        for p in (ROOT / layer).rglob("*")
+        if p.is_file() and p.suffix not in {".py", ".pyc"}
+    }
+    assert data - packaged == set()
+
+
 def test_the_symlinks_for_type_checkers_point_home() -> None:
     for layer in LAYERS:
         link = ROOT / "src" / "cuda_harness" / layer
