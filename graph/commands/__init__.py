@@ -1,0 +1,1 @@
+"""The commands of the shell, one module for each group; heavy modules load inside the functions."""

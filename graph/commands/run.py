@@ -1,0 +1,131 @@
+"""`generate` and `resume`: the main job."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cuda_harness.graph.commands.common import (
+    Debug,
+    ExecutorName,
+    Json,
+    MaxCalls,
+    MaxGpuSeconds,
+    MaxSeconds,
+    MaxTokens,
+    MaxUsd,
+    Model,
+    RunFolderPath,
+    Seed,
+    Target,
+    UnsafeExec,
+    reported,
+    settings_of,
+)
+from cuda_harness.state.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cuda_harness.graph.result import RunResult
+
+EXIT_BY_STOP = {"model_failed": 4, "refused": 4, "environment": 5}
+"""Stops that are not the kernel's doing -> exit code; every other end without a verified kernel is 1."""
+
+
+def generate(
+    request: Annotated[str, typer.Argument(help="What to compute: text, @FILE, or - for stdin.")],
+    model: Model = None,
+    executor: ExecutorName = None,
+    target: Target = None,
+    max_calls: MaxCalls = None,
+    max_tokens: MaxTokens = None,
+    max_usd: MaxUsd = None,
+    max_seconds: MaxSeconds = None,
+    max_gpu_seconds: MaxGpuSeconds = None,
+    rounds: Annotated[int | None, typer.Option(help="Rounds of optimisation (none are built yet).")] = None,
+    branches: Annotated[
+        int | None, typer.Option(help="Ideas tried in one round (none are built yet).")
+    ] = None,
+    out: Annotated[str | None, typer.Option(help="Folder that gets the run's folder.")] = None,
+    seed: Seed = None,
+    ir: Annotated[Path | None, typer.Option(help="Skip the Planner and take this ir.json.")] = None,
+    as_json: Json = False,
+    unsafe_exec: UnsafeExec = False,
+    debug: Debug = False,
+) -> None:
+    """Write, compile, run and judge a kernel for REQUEST."""
+    from cuda_harness.graph import runner
+    from cuda_harness.graph.progress import Progress
+    from cuda_harness.state.ir import KernelIR
+
+    with reported(debug=debug, as_json=as_json):
+        flags = {
+            "model": model, "executor": executor, "target": target, "max_calls": max_calls, "max_tokens": max_tokens,
+            "max_usd": max_usd, "max_seconds": max_seconds, "max_gpu_seconds": max_gpu_seconds, "rounds": rounds,
+            "branches": branches, "out": out, "seed": seed, "unsafe_exec": unsafe_exec or None,
+        }  # fmt: skip
+        context = runner.make_context(settings=settings_of(flags))
+        progress = Progress()
+        context.listener = progress
+        given = KernelIR.read(ir) if ir is not None else None
+        with progress.live():
+            result = runner.generate(_read_request(request), context=context, ir=given)
+        _finish(result, as_json=as_json)
+
+
+def resume(
+    run: RunFolderPath,
+    model: Model = None,
+    executor: ExecutorName = None,
+    max_calls: MaxCalls = None,
+    max_tokens: MaxTokens = None,
+    max_usd: MaxUsd = None,
+    max_seconds: MaxSeconds = None,
+    max_gpu_seconds: MaxGpuSeconds = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Go on with a run that was killed, interrupted or out of budget."""
+    from cuda_harness.graph import runner
+    from cuda_harness.graph.progress import Progress
+
+    with reported(debug=debug, as_json=as_json):
+        flags = {
+            "model": model, "executor": executor, "max_calls": max_calls, "max_tokens": max_tokens, "max_usd": max_usd,
+            "max_seconds": max_seconds, "max_gpu_seconds": max_gpu_seconds,
+        }  # fmt: skip
+        progress = Progress()
+        with progress.live():
+            result = runner.resume(run, flags=flags, listener=progress)
+        _finish(result, as_json=as_json)
+
+
+def exit_of_result(result: "RunResult") -> int:
+    """Return 0 for a verified kernel; else what kept it from being one."""
+    if result.status == "verified":
+        return 0
+    return EXIT_BY_STOP.get(str(result.stop["reason"]), 1)
+
+
+def _finish(result: "RunResult", *, as_json: bool) -> None:
+    from cuda_harness.graph.show import document_lines
+
+    if as_json:
+        typer.echo(json.dumps(result.document, indent=1))
+    else:
+        typer.echo("\n".join(document_lines(result.document)))
+    raise typer.Exit(exit_of_result(result))
+
+
+def _read_request(argument: str) -> Any:  # noqa: ANN401 - text, or bytes that clean_request judges
+    if argument == "-":
+        return sys.stdin.buffer.read(1 << 20)
+    if argument.startswith("@"):
+        path = Path(argument[1:])
+        try:
+            return path.read_bytes()[: 1 << 20]
+        except OSError as exc:
+            msg = f"cannot read the request file {str(path)!r}: {exc.strerror or exc}"
+            raise ConfigError(msg, remedy="check the path and its permissions") from exc
+    return argument
