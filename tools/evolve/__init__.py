@@ -1,0 +1,1 @@
+"""Evolution by rules: strategies, ranking, comparison of candidates, the lineage as a graph."""

@@ -1,0 +1,141 @@
+"""What an IR and a kernel look like, in the few yes-or-no facts that strategies ask for."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cuda_harness.state.expr import ExprError
+from cuda_harness.state.ir import KernelIR, Tensor
+from cuda_harness.state.kernel import Kernel
+from cuda_harness.state.results import Profile
+
+IrTrait = Literal[
+    "elementwise", "reduction", "row_reduction", "full_reduction", "contraction", "scan", "transpose", "scatter",
+    "stencil", "several_steps", "small_output", "packable",
+]  # fmt: skip
+SourceTrait = Literal[
+    "shared", "vector", "shuffle", "atomic", "async", "mma", "bounds", "persistent", "unrolled", "padded",
+    "several_launches", "lookback", "row_loops",
+]  # fmt: skip
+
+_WORDS: tuple[tuple[IrTrait, str], ...] = (
+    ("contraction", r"matmul|gemm|matvec|conv|correlat|einsum|bmm|attention"),
+    ("scan", r"scan|prefix|cumsum|cumprod|cummax|cummin"),
+    ("transpose", r"transpos|permut"),
+    ("scatter", r"histogram|scatter|bincount|count|segment|compact"),
+    ("stencil", r"stencil|window|laplac|heat|jacobi|pool|median|blur|automaton"),
+    ("reduction", r"reduc|sum|mean|max|min|softmax|norm|dot|moment|varian|argm|log_sum_exp|prod"),
+)
+"""Words of an operation's name; a formula is written in too many ways to be read here."""
+_SOURCE: tuple[tuple[SourceTrait, str], ...] = (
+    ("shared", r"\b__shared__\b"),
+    ("vector", r"\b(?:float|int|uint|double|half|short|ushort|char|uchar|longlong)[248]\b|\b__half2\b|\b__nv_bfloat162\b"),
+    ("shuffle", r"\b__shfl\w*|\b__reduce_\w+_sync|\bcg::reduce\b"),
+    ("atomic", r"\batomic[A-Z]\w*"),
+    ("async", r"\b(?:__pipeline_\w+|memcpy_async|cp_async\w*)\b|cp\.async|\bcuda::pipeline\b"),
+    ("mma", r"\bwmma\b|\bmma_sync\b|\bmma\.sync|\bwgmma"),
+    ("bounds", r"\b__launch_bounds__\b"),
+    ("persistent", r"\+=\s*(?:\([^()]*\)\s*)*gridDim\b|gridDim\.x\s*\*\s*blockDim\.x|blockDim\.x\s*\*\s*gridDim\.x"),
+    ("unrolled", r"#\s*pragma\s+unroll"),
+    ("padded", r"\[\s*\w+\s*\]\s*\[\s*\w+\s*\+\s*1\s*\]"),
+    ("lookback", r"look_?back"),
+    ("row_loops", r"\bfor\s*\("),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of the kernel that is to be improved."""
+
+    ir: KernelIR
+    ir_traits: frozenset[IrTrait]
+    source_traits: frozenset[SourceTrait] = frozenset()
+    bound: str = "unknown"
+    """Of the profile; the IR's own guess stands in while nothing is measured."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    launches: int = 1
+
+    def metric(self, name: str) -> float | None:
+        """Return the largest value of a metric over the kernels, `None` where it is not known."""
+        found = [v for k, v in self.metrics.items() if k == name or k.endswith(f".{name}")]
+        return max(found, default=None)
+
+    @property
+    def spills(self) -> bool:
+        """Whether the compiler says that registers spill."""
+        return (self.metric("spill_store_bytes") or 0) + (self.metric("spill_load_bytes") or 0) > 0
+
+
+def evidence_of(
+    ir: KernelIR, kernel: Kernel | None, profile: Profile | None, facts: dict[str, float] | None = None
+) -> Evidence:
+    """Return the evidence about a kernel: its IR, its text, its profile and what the executor counted."""
+    bound = profile.bound if profile is not None and profile.bound != "unknown" else ir.mapping.bound
+    return Evidence(
+        ir=ir,
+        ir_traits=ir_traits(ir),
+        source_traits=source_traits(kernel.source, launches=count_launches(kernel))
+        if kernel
+        else frozenset(),
+        bound=bound,
+        metrics={**(profile.metrics if profile else {}), **(facts or {})},
+        launches=count_launches(kernel) if kernel else 1,
+    )
+
+
+def ir_traits(ir: KernelIR) -> frozenset[IrTrait]:
+    """Return what kind of problem an IR is, by its operations' names and its shapes."""
+    found: set[IrTrait] = set()
+    text = " ".join(step.op.lower() for step in ir.steps) + " " + ir.name.lower()
+    for trait, words in _WORDS:
+        if re.search(words, text):
+            found.add(trait)
+    largest_in = max((_count(ir, t) for t in ir.inputs), default=0)
+    largest_out = max((_count(ir, t) for t in ir.outputs), default=0)
+    if largest_out * 8 <= largest_in:
+        found.add("small_output")
+    if "contraction" in found or "scan" in found:
+        found.discard("reduction")
+    if "reduction" in found:
+        found.add("full_reduction" if largest_out <= 16 and largest_in > 16 else "row_reduction")
+    if not found & {"reduction", "contraction", "scan", "transpose", "scatter", "stencil"}:
+        found.add("elementwise")
+    if len(ir.steps) > 1:
+        found.add("several_steps")
+    if any(t.dtype in _NARROW for t in ir.tensors):
+        found.add("packable")
+    return frozenset(found)
+
+
+_NARROW = frozenset({
+    "float32", "int32", "uint32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "float8_e4m3", "float8_e5m2",
+})  # fmt: skip
+"""Types of which several fit into one 16-byte access."""
+
+
+def source_traits(source: str, *, launches: int = 1) -> frozenset[SourceTrait]:
+    """Return which techniques a kernel's text already uses; comments do not count."""
+    from cuda_harness.tools.toolchain.source import blank_comments
+
+    text = blank_comments(source)
+    found: set[SourceTrait] = {trait for trait, pattern in _SOURCE if re.search(pattern, text)}
+    if launches > 1:
+        found.add("several_launches")
+    return frozenset(found)
+
+
+def count_launches(kernel: Kernel) -> int:
+    """Return how many launches the plan names, loops counted once."""
+    from cuda_harness.tools.verify.policy import launches
+
+    return len(list(launches(kernel.plan.steps)))
+
+
+def _count(ir: KernelIR, tensor: Tensor) -> int:
+    count = 1
+    try:
+        for size in tensor.dims(ir.target_dims):
+            count *= size
+    except ExprError:
+        return 0
+    return count
