@@ -155,7 +155,7 @@ def _edits(node: "Node") -> Iterator[tuple[str, "Node", str]]:
         if sign is not None and new:
             yield "relation" if _text(sign)[0] in "<>=!" else "arithmetic", sign, new
     elif kind == "number_literal":
-        yield "constant", node, _other_number(_text(node))
+        yield "constant", node, _other_number(node)
     elif kind == "call_expression":
         yield from _call_edits(node)
     elif kind == "field_expression":
@@ -191,11 +191,15 @@ def _call_edits(node: "Node") -> Iterator[tuple[str, "Node", str]]:
         yield "call", name, _CALLS[_text(name)]
 
 
-def _other_number(text: str) -> str:
+def _other_number(node: "Node") -> str:
+    """Return one more, but one less for the size of an array: a larger array changes nothing."""
+    text = _text(node)
+    size = node.parent is not None and node.parent.type == "array_declarator"
     try:
-        return str(int(text, 0) + 1)
+        number = int(text, 0)
     except ValueError:
         return f"({text} + 1)"
+    return str(number - 1) if size and number > 1 else str(number + 1)
 
 
 # ------------------------------------------------------------------------------------------ the plan's edits
@@ -220,7 +224,7 @@ def _of_plan(plan: str) -> Iterator[tuple[str, str, str]]:
         if "fill" in step or "copy" in step:
             yield _changed(document, path, ("when",), step.get("when", "always"), "0", "fill")
     for place, scratch in enumerate(document.get("scratch", [])):
-        if scratch["shape"]:
+        if scratch["shape"] and str(scratch["shape"][0]) != "1":
             old = scratch["shape"][0]
             yield _changed(document, ("scratch", place), ("shape", 0), old, f"cdiv({old}, 2)", "scratch")
 
