@@ -157,17 +157,44 @@ class Verdict(Document):
 
 
 class Timing(Model):
-    """Time of the whole plan on a GPU, in microseconds."""
+    """Time of the whole plan on a GPU, in microseconds; `median_us` is for cold caches."""
 
     median_us: float = Field(gt=0)
     ci95_us: tuple[float, float]
     floor_us: float | None = Field(default=None, gt=0)
     sol_fraction: float | None = Field(default=None, gt=0, le=1)
     baseline: str | None = None
+    """What `speedup_vs_baseline` is measured against, by name; both were timed in turns in one process."""
+    baseline_sha256: str | None = None
     speedup_vs_baseline: float | None = Field(default=None, gt=0)
+    speedup_ci95: tuple[float, float] | None = None
     clock_mhz: float | None = Field(default=None, gt=0)
+    """Median SM clock during the timed calls."""
     samples: int = Field(ge=1)
     device: str
+    uuid: str | None = None
+    cache: Literal["cold", "warm"] = "cold"
+    warm_us: float | None = Field(default=None, gt=0)
+    """Median with the plan's own data left in L2 by a call just before."""
+    graph_us: float | None = Field(default=None, gt=0)
+    """Per plan, when replayed back to back from one CUDA graph (warm caches, no launch gaps of the host)."""
+    floor_of: Literal["bytes", "flops", "launch"] | None = None
+    """Which bound `floor_us` is."""
+    compulsory_bytes: int | None = Field(default=None, ge=0)
+    """Inputs that matter read once, outputs written once; computed from the tensors."""
+    flops: int | None = Field(default=None, ge=0)
+    """Operations by the IR's cost."""
+    gb_s: float | None = Field(default=None, gt=0)
+    """Compulsory bytes over the median, in 10**9 bytes a second."""
+    gflop_s: float | None = Field(default=None, gt=0)
+    temperature_c: float | None = None
+    power_w: float | None = Field(default=None, ge=0)
+    throttled: bool | None = None
+    """Whether the clock was held down by heat or power in any window; `None`: not known."""
+    contended: bool | None = None
+    """Whether another process used the device meanwhile; `None`: not known."""
+    precision: float | None = Field(default=None, ge=0)
+    """Half the 95 % interval over the median."""
     notes: tuple[str, ...] = ()
 
 
@@ -176,12 +203,27 @@ class TimingNotMeasured(Model):
 
     status: Literal["not_measured"] = "not_measured"
     reason: str
+    rejected: bool = False
+    """True: a time was measured and is not believed (below the physical bound, or wrong outputs while timed)."""
+
+
+Bound = Literal["memory", "compute", "latency", "launch", "occupancy", "unknown"]
 
 
 class Profile(Model):
     """What bounds the kernel, on which evidence; `rung` says which tool it stands on."""
 
     rung: Literal["ncu", "cupti", "cubin", "static"]
-    bound: Literal["memory", "compute", "latency", "launch", "occupancy", "unknown"]
+    bound: Bound
     sentence: str
     metrics: dict[str, float] = Field(default_factory=dict)
+    evidence: tuple[str, ...] = ()
+    """The figures that decided `bound`, each with its unit."""
+    headroom: float | None = Field(default=None, ge=1)
+    """How many times faster the floor is than the measured median."""
+    roofline: dict[str, float] = Field(default_factory=dict)
+    """`flops_per_byte`, `ridge_flops_per_byte`, `gflop_s`, `gb_s`, `peak_gflop_s`, `peak_gb_s`, where known."""
+    performance_score: float | None = Field(default=None, ge=0)
+    """CUDABench's Performance-Score, by its own formula from counters in base units."""
+    reason: str = ""
+    """Why the profile stands on no higher rung."""
