@@ -15,7 +15,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for _command in (run.generate, run.resume, judge.verify, look.show, look.trace, look.doctor):
+for _command in (run.generate, run.resume, judge.verify, look.show, look.trace, look.report, look.doctor):
     app.command()(_command)
 
 

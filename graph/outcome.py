@@ -71,12 +71,23 @@ def deliver(state: HarnessState, services: "Services") -> Result:
         "versions": versions(),
     }
     services.folder.write_json("result.json", document)
+    _report(services)
     return Result(
         status=status,
         best=best.id if best else None,
         run_dir=str(services.folder.root),
         document=document,
     )
+
+
+def _report(services: "Services") -> None:
+    """Write `report.html`; a fault in showing a run is told and never costs its result."""
+    from cuda_harness.graph.report.page import write_report
+
+    try:
+        write_report(services.folder.root)
+    except Exception as exc:  # noqa: BLE001 - the result is on disk already, and is worth more than its picture
+        services.emit("report_failed", error=f"{type(exc).__name__}: {exc}"[:500])
 
 
 def _usage(state: HarnessState, services: "Services") -> dict[str, Any]:

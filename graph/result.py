@@ -80,6 +80,23 @@ class RunResult:
         reason = self.stop["reason"]
         return f"<RunResult {self.status} ({reason}) in {str(self.run_dir)!r}>"
 
+    def _repr_html_(self) -> str:
+        """Return the notebook's view: status, ladder, kernel, time, lineage; every text of the run is escaped."""
+        from cuda_harness.graph.report.evidence import read_evidence
+        from cuda_harness.graph.report.page import fragment
+
+        return fragment(read_evidence(self.run_dir))
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write the self-contained HTML report and return its path (default: `report.html` in the run's folder).
+
+        Raises:
+            ConfigError: If it cannot be written; the user acts.
+        """
+        from cuda_harness.graph.report.page import write_report
+
+        return write_report(self.run_dir, Path(out) if out is not None else None)
+
     def __call__(self, *arrays: Any, **scalars: float) -> Any:  # noqa: ANN401 - one array or a dict of them
         """Run the kernel on `arrays` (inputs in IR order) and return the output, a dict when there are several.
 

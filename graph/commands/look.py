@@ -1,6 +1,7 @@
-"""`show`, `trace` and `doctor`: what happened, and what this machine can do."""
+"""`show`, `trace`, `report` and `doctor`: what happened, and what this machine can do."""
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -50,6 +51,21 @@ def trace(
             typer.echo(json.dumps([r for r in runs if keep(r)], indent=1))
             return
         Console(highlight=False).print(trace_tree(runs, title=folder.root.name, keep=keep))
+
+
+def report(
+    run: RunFolderPath,
+    out: Annotated[Path | None, typer.Option(help="Write it here; left out: report.html in the run.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Write a run as one self-contained HTML file."""
+    from cuda_harness.graph.report.page import write_report
+
+    with reported(debug=debug, as_json=as_json):
+        path = write_report(run, out).resolve()
+        document = {"schema": "cuda-harness/report/1", "path": str(path), "bytes": path.stat().st_size}
+        typer.echo(json.dumps(document, indent=1) if as_json else str(path))
 
 
 def doctor(as_json: Json = False, debug: Debug = False) -> None:
