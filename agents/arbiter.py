@@ -1,5 +1,6 @@
-"""The arbiter: which of two references departs from the IR, when they disagree."""
+"""The arbiter: which of two references departs from the IR, when they disagree with each other or with its formulas."""
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,13 +12,13 @@ if TYPE_CHECKING:
     from cuda_harness.agents.context import Services
     from cuda_harness.state.ir import KernelIR
 
-Wrong = Literal["reference", "loops", "both", "ir"]
-_WRONG: tuple[Wrong, ...] = ("reference", "loops", "both", "ir")
+Wrong = Literal["reference", "loops", "both", "ir", "none"]
+_WRONG: tuple[Wrong, ...] = ("reference", "loops", "both", "ir", "none")
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """Who is wrong, and why; `ir`: the IR allows both readings."""
+    """Who is wrong, and why; `ir`: its text is; `none`: an edge rule makes formulas and references both right."""
 
     wrong: Wrong
     reason: str
@@ -39,18 +40,34 @@ def judge_disagreement(
         services: The run's tools.
         request: What the user asked for.
         ir: What both references were written from.
-        case: The differing element: dims, scalars, output, index, both values.
+        case: The differing element: dims, scalars, output, index, all values.
         reference: Source of the vectorised reference.
         loops: Source of the reference in loops.
         ordinal: How often the arbiter was asked before.
     """
     prompt = render(
-        services, "roles/arbiter", request=request, failure=dict(case), reference=reference, loops=loops,
+        services, "roles/arbiter", request=request, failure=dict(case), reference=without_comments(reference),
+        loops=without_comments(loops),
         ir=ir.model_dump(mode="json", by_alias=True, exclude_none=True),
     )  # fmt: skip
-    ruling = ask(services, "arbiter", prompt, parse_ruling, key=ReplyKey("arbiter", ordinal=ordinal))
+    parse = parse_ruling if case.get("references_agree") else _without_excuse
+    ruling = ask(services, "arbiter", prompt, parse, key=ReplyKey("arbiter", ordinal=ordinal))
     services.emit("disagreement_judged", wrong=ruling.wrong, reason=ruling.reason[:300])
     return ruling
+
+
+def without_comments(source: str) -> str:
+    """Return Python source without comments and docstrings: an author's words shall not plead his case."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source
+    for holder in ast.walk(tree):
+        if isinstance(holder, (ast.Module, ast.FunctionDef, ast.ClassDef)) and len(holder.body) > 1:
+            first = holder.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                del holder.body[0]
+    return ast.unparse(tree) + "\n"
 
 
 def parse_ruling(reply: Reply) -> Ruling:
@@ -62,3 +79,12 @@ def parse_ruling(reply: Reply) -> Ruling:
         msg = f'"wrong" must be one of {", ".join(_WRONG)}, and "reason" a sentence'
         raise ReplyFault(msg)
     return Ruling(wrong, reason.strip()[:2_000])
+
+
+def _without_excuse(reply: Reply) -> Ruling:
+    """Return the ruling on two references that differ: one of them, or the IR, must be wrong."""
+    ruling = parse_ruling(reply)
+    if ruling.wrong == "none":
+        msg = '"wrong" cannot be "none" here: the references differ from each other'
+        raise ReplyFault(msg)
+    return ruling

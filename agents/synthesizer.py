@@ -34,6 +34,8 @@ class Drafts:
     loops: str
     asked_reference: int = 1
     asked_loops: int = 1
+    excused: str = ""
+    """Why the formulas need not agree; empty: they must, where they can be evaluated."""
 
 
 @node
@@ -51,7 +53,7 @@ def synthesize_suite(state: SynthesizerView, runtime: Runtime[RunContext]) -> St
     _save(services, drafts)
     if stop is not None:
         return {"stop": stop}
-    proof = _prove(services, ir)
+    proof = _prove(services, ir, drafts)
     if isinstance(proof, Stop):
         return {"stop": proof}
     services.folder.write_text("suite/proof.json", proof.model_dump_json(indent=1) + "\n")
@@ -165,11 +167,16 @@ def _agree(services: "Services", request: str, ir: KernelIR, drafts: Drafts) -> 
                 loops=drafts.loops,
                 ordinal=correction,
             )
+            if ruling.wrong == "none":
+                drafts.excused = ruling.reason
+                continue
             if ruling.wrong == "ir":
-                return Stop(
-                    reason="oracle",
-                    detail=f"the IR allows both readings: {ruling.reason} ({found.message})"[:4_000],
+                text = (
+                    "the IR contradicts the request"
+                    if found.second is None
+                    else "the IR allows both readings"
                 )
+                return Stop(reason="oracle", detail=f"{text}: {ruling.reason} ({found.message})"[:4_000])
             culprit = ruling.wrong
             failure = {**case, "ruling": ruling.reason}
         if culprit in {"reference", "both"}:
@@ -198,17 +205,19 @@ def _quorum(services: "Services", ir: KernelIR, drafts: Drafts) -> "Disagreement
         loops=drafts.loops,
     )
     try:
-        return suite.quorum()
+        return suite.quorum(formulas=not drafts.excused)
     except ConfigError as exc:
         return ReferenceFault("raised", exc.message)
 
 
 def _shown(found: "Disagreement") -> dict[str, Any]:
     """Return the differing case as values: an arbiter sees no comments of either reference's author."""
+    formulas = {} if found.formula is None else {"formulas": found.formula}
     return {
         "class": "oracle", "message": found.message, "output": found.output, "index": list(found.index),
-        "vectorised": found.first, "loops": found.second, "dims": found.case.dims, "scalars": found.case.scalars,
-        "regime": found.case.regime,
+        "vectorised": found.first, "loops": found.first if found.second is None else found.second, **formulas,
+        "references_agree": found.second is None,
+        "dims": found.case.dims, "scalars": found.case.scalars, "regime": found.case.regime,
     }  # fmt: skip
 
 
@@ -225,7 +234,7 @@ def _save(services: "Services", drafts: Drafts) -> None:
 # -------------------------------------------------------------------------------------------- proof
 
 
-def _prove(services: "Services", ir: KernelIR) -> SuiteProof | Stop:
+def _prove(services: "Services", ir: KernelIR, drafts: Drafts) -> SuiteProof | Stop:
     from cuda_harness.tools.synthesize.proof import prove
     from cuda_harness.tools.synthesize.reference import ReferenceFault
     from cuda_harness.tools.verify.ladder import comparer, doubt_suite
@@ -239,4 +248,7 @@ def _prove(services: "Services", ir: KernelIR) -> SuiteProof | Stop:
     proof = prove(suite, comparer)
     if isinstance(proof, ReferenceFault):
         return Stop(reason="oracle", detail=proof.message[:4_000])
-    return proof
+    formulas = suite.formula_vote()
+    words = formulas.message if isinstance(formulas, ReferenceFault) else formulas.reason
+    votes = {"loops": "agreed", "formulas": f"excused: {drafts.excused}" if drafts.excused else words}
+    return proof.model_copy(update={"votes": votes})

@@ -139,6 +139,8 @@ class Verdict(Document):
     seed: int | None = None
     sha256: dict[str, str] = Field(default_factory=dict)
     """Hashes of ir, kernel, plan and reference that were judged."""
+    suite: dict[str, str] = Field(default_factory=dict)
+    """What stands behind the judge, in words: `quorum`, `formulas`, `plants`, `properties`; empty: not asked."""
 
     @model_validator(mode="before")
     @classmethod

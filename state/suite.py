@@ -90,6 +90,8 @@ class SuiteProof(Model):
     skipped: dict[str, str] = Field(default_factory=dict)
     honest: dict[str, bool] = Field(default_factory=dict)
     """Honest emulations that were accepted."""
+    votes: dict[str, str] = Field(default_factory=dict)
+    """What else speaks for the reference: `loops`, `formulas`, `properties`, each in words."""
 
 
 class SuiteSummary(Model):

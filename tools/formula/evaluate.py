@@ -1,4 +1,4 @@
-"""Formulas evaluated directly, element by element, to see whether two plans mean the same."""
+"""Formulas evaluated directly, element by element: whether two plans mean the same, and what a reference must say."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -21,6 +21,11 @@ from cuda_harness.tools.formula.nodes import (
 from cuda_harness.tools.formula.parse import parse_expression
 
 Values = dict[tuple[int, ...], float]
+
+
+class TooMuchWork(Exception):  # noqa: N818 - names a condition
+    """The formulas visit more nodes than were granted."""
+
 
 _ONE: dict[str, Callable[..., float]] = {
     "exp": lambda x: math.exp(x) if x < 709 else math.inf, "exp2": lambda x: 2.0**x, "expm1": math.expm1, "log": math.log, "log2": math.log2, "log10": math.log10,
@@ -45,7 +50,24 @@ class Evaluation:
         dims: Mapping[str, int],
         scalars: Mapping[str, float],
         inputs: Mapping[str, Values],
+        *,
+        most: int | None = None,
     ) -> None:
+        """Run every statement.
+
+        Args:
+            problem: The bound statements.
+            dims: Sizes.
+            scalars: By name.
+            inputs: Elements of every input by their indices.
+            most: Nodes that may be visited; `None`: no limit.
+
+        Raises:
+            ArithmeticError, ValueError: Outside a function's domain.
+            KeyError: An index outside its array.
+            TooMuchWork: Beyond `most`.
+        """
+        self.left = most
         self.problem, self.dims, self.scalars = problem, dims, scalars
         self.arrays: dict[str, Values] = dict(inputs)
         for bound in problem.bound:
@@ -61,6 +83,10 @@ class Evaluation:
 
     def value(self, node: Node, at: dict[str, int]) -> float:
         """Return the value of a node at index values; raises ArithmeticError or ValueError outside its domain."""
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise TooMuchWork
         match node:
             case Num(value, _):
                 return value

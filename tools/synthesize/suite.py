@@ -3,7 +3,7 @@
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from cuda_harness.state.results import StageName
 from cuda_harness.state.serde import sha256
 from cuda_harness.state.suite import Case, Inputs
 from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
+from cuda_harness.tools.synthesize.formula import Vote, value_at, vote
 from cuda_harness.tools.synthesize.inputs import draw, scalars_of
 from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, ReferenceRunner, Truth
 from cuda_harness.tools.synthesize.reference_child import describe_arrays, rebuild
@@ -50,14 +51,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """The smallest case in which two references differ."""
+    """The smallest case in which two references differ, or in which they agree and the IR's formulas differ from them."""
 
     case: Case
     output: str
     index: tuple[int, ...]
     first: float
-    second: float
+    """What the vectorised reference says."""
+    second: float | None
+    """What the loop reference says; `None` where it agrees with the first."""
     message: str
+    formula: float | None = None
+    """What the IR's formulas say; `None` where they were not evaluated."""
 
 
 Compare = Callable[
@@ -99,6 +104,7 @@ class Suite:
         self._answers: dict[str, Answer] = {}
         self.skipped: dict[str, str] = {}
         """Case id -> why it is not asked."""
+        self._vote: Vote | None = None
         self._further: tuple[Case, ...] = self._read_further()
 
     # ---- cases ----
@@ -318,21 +324,29 @@ class Suite:
             return
 
     # ---- quorum ----
-    def quorum(self) -> Disagreement | ReferenceFault | None:
-        """Return the smallest case in which the references differ, `None` when they agree; raises ValueError without loops."""
+    def quorum_cases(self) -> list[Case]:
+        """Return tiny cases over all regimes, the smallest first."""
+        tiny = shapes(self.ir, (), count=5, budget=30_000, seed=self.seed + 4, largest=24)
+        small = [s for s in tiny if work(self.ir, s) <= 12_000] or tiny[:1]
+        regimes = self._regimes() if small != tiny[:1] or work(self.ir, tiny[0]) <= 12_000 else ("normal",)
+        cases = [self._case("tiny", s, r, salt=7) for s in small for r in regimes]
+        return sorted(cases, key=lambda c: work(self.ir, c.dims))[:40]
+
+    def quorum(self, *, formulas: bool = True) -> Disagreement | ReferenceFault | None:
+        """Return the smallest case in which the references differ, `None` when they agree.
+
+        References that agree are held against the IR's formulas, where these can be evaluated.
+
+        Args:
+            formulas: Whether the formulas vote; not where someone has ruled that they are excused.
+
+        Raises:
+            ValueError: Without loops.
+        """
         if self.loops is None:
             msg = "there is no second reference"
             raise ValueError(msg)
-        tiny = shapes(self.ir, (), count=5, budget=30_000, seed=self.seed + 4, largest=24)
-        cases = [
-            self._case("tiny", s, r, salt=7)
-            for s in tiny
-            for r in self._regimes()
-            if work(self.ir, s) <= 12_000
-        ]
-        cases = sorted(
-            cases or [self._case("tiny", tiny[0], "normal", salt=7)], key=lambda c: work(self.ir, c.dims)
-        )[:40]
+        cases = self.quorum_cases()
         questions = [Question(self.inputs(c), c.dims, c.scalars) for c in cases]
         first = self._runner.evaluate(self.reference, self.ir, questions)
         if isinstance(first, ReferenceFault):
@@ -343,8 +357,37 @@ class Suite:
         for case, a, b in zip(cases, first, second, strict=True):
             found = _differ(self.ir, case, a, b)
             if found is not None:
-                return found
-        return None
+                said = value_at(self.ir, case, self.inputs(case), found.output, found.index)
+                return replace(found, formula=said)
+        against = self._formulas(cases, first).against if formulas else None
+        if against is None:
+            return None
+        return Disagreement(
+            against.case,
+            against.output,
+            against.index,
+            against.reference,
+            None,
+            against.message,
+            against.formula,
+        )
+
+    def formula_vote(self) -> Vote | ReferenceFault:
+        """Return what the IR's formulas say of the reference on tiny cases."""
+        if self._vote is None:
+            cases = self.quorum_cases()
+            questions = [Question(self.inputs(c), c.dims, c.scalars) for c in cases]
+            truths = self._runner.evaluate(self.reference, self.ir, questions)
+            if isinstance(truths, ReferenceFault):
+                return truths
+            self._formulas(cases, truths)
+        assert self._vote is not None  # noqa: S101 - `_formulas` has set it
+        return self._vote
+
+    def _formulas(self, cases: Sequence[Case], truths: Sequence[Truth]) -> Vote:
+        told = {c.id: t for c, t in zip(cases, truths, strict=True)}
+        self._vote = vote(self.ir, cases, {c.id: self.inputs(c) for c in cases}, told)
+        return self._vote
 
 
 def _sensitivity(ir: KernelIR, truth: Truth, moved: Sequence[Truth]) -> dict[str, Array]:

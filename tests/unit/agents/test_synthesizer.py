@@ -127,7 +127,8 @@ def test_a_disagreement_goes_back_to_the_one_who_is_wrong(tmp_path: Path, runner
     )
     assert run()["suite"] is not None
     assert "the references disagree at sizes" in run.asked("arbiter")
-    assert WRONG_LOOPS.strip() in run.asked("arbiter")
+    assert "m[i] = total / dims['rows']" in run.asked("arbiter")
+    assert '"formulas"' in run.asked("arbiter")
     assert "the divisor" in run.asked("loops")
     assert WRONG_LOOPS.strip() in run.asked("loops")
     assert len(run.models["reference"].seen) == 1
@@ -160,6 +161,58 @@ def test_an_ir_with_two_readings_ends_the_run(tmp_path: Path, runner: ReferenceR
     assert stop is not None
     assert stop.reason == "oracle"
     assert "both readings" in stop.detail
+
+
+WRONG_VECTORISED = VECTORISED.replace(".mean(axis=1)}", ".mean(axis=1) + 1.0}  # as the request says")
+SHIFTED_LOOPS = LOOPS.replace('total / dims["cols"]', 'total / dims["cols"] + 1.0')
+
+
+def test_references_that_agree_against_the_formulas_go_to_the_arbiter(
+    tmp_path: Path, runner: ReferenceRunner
+) -> None:
+    run = Run(
+        tmp_path,
+        runner,
+        reference=[vectorised(WRONG_VECTORISED), vectorised()],
+        loops=[loops(SHIFTED_LOOPS), loops()],
+        arbiter=[ruling("both")],
+    )
+    suite = run()["suite"]
+    assert "formulas contradict the reference" in run.asked("arbiter")
+    assert '"references_agree": true' in run.asked("arbiter")
+    assert "as the request says" not in run.asked("arbiter")
+    assert suite is not None
+    assert suite.proof is not None
+    assert suite.proof.votes["formulas"].startswith("they agree with the reference in")
+
+
+def test_formulas_that_contradict_the_request_end_the_run(tmp_path: Path, runner: ReferenceRunner) -> None:
+    run = Run(
+        tmp_path,
+        runner,
+        reference=[vectorised(WRONG_VECTORISED)],
+        loops=[loops(SHIFTED_LOOPS)],
+        arbiter=[ruling("ir")],
+    )
+    stop = run()["stop"]
+    assert stop is not None
+    assert stop.reason == "oracle"
+    assert "the IR contradicts the request: the divisor" in stop.detail
+    assert "by the formulas" in stop.detail
+
+
+def test_an_edge_rule_excuses_the_formulas(tmp_path: Path, runner: ReferenceRunner) -> None:
+    run = Run(
+        tmp_path,
+        runner,
+        reference=[vectorised(WRONG_VECTORISED)],
+        loops=[loops(SHIFTED_LOOPS)],
+        arbiter=[ruling("none")],
+    )
+    suite = run()["suite"]
+    assert suite is not None
+    assert suite.proof is not None
+    assert suite.proof.votes["formulas"] == "excused: the divisor"
 
 
 def test_input_specs_are_kept_and_checked(tmp_path: Path, runner: ReferenceRunner) -> None:
