@@ -9,6 +9,7 @@ from cuda_harness.graph.report.evidence import AttemptEvidence, Document, Eviden
 from cuda_harness.graph.report.highlight import code, difference
 from cuda_harness.graph.report.markup import el, facts, fold, join, table
 from cuda_harness.graph.report.sections import failure, ladder
+from cuda_harness.state.expr import Expr
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.tools.trace.tree import seconds, tokens
 
@@ -65,7 +66,7 @@ def ir_section(run: Evidence) -> Markup | None:
         facts([
             ("constraints", "; ".join(map(str, ir.constraints))), ("edge rules", "; ".join(ir.edge_rules)),
             ("arithmetic", ir.numerics.precision.replace("_", " ")), ("infinities and NaN", ir.numerics.nonfinite),
-            ("work", f"{ir.cost.flops} operations, {ir.cost.bytes} bytes"), ("bound by", ir.mapping.bound),
+            ("work", f"{_cost(ir.cost.flops)} operations, {_cost(ir.cost.bytes)} bytes"), ("bound by", ir.mapping.bound),
         ]),
     )  # fmt: skip
 
@@ -231,6 +232,10 @@ def _tokens(run: Document) -> str:
 def _rules(multiple_of: int, power_of_two: bool) -> str:
     found = [f"multiples of {multiple_of}"] if multiple_of > 1 else []
     return ", ".join(found + (["powers of two"] if power_of_two else []))
+
+
+def _cost(work: Expr) -> str:
+    return "unknown" if work.constant == 0 else str(work)
 
 
 def _range(low: object, high: object) -> str:

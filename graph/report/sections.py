@@ -211,9 +211,13 @@ def reproduce(run: Evidence) -> Markup | None:
     return join(
         el("pre", el("code", "\n".join(lines)), class_="code"),
         facts([("run", run.result.get("run_id")), ("made", run.manifest.get("created")), ("seed", seed),
-               ("GPU", _plain(gpu) if gpu else "none was used"), *versions]),
+               ("GPU", _plain(gpu) if gpu else _no_gpu(run)), *versions]),
         fold("SHA-256 of what was judged", facts(list(hashes))) if hashes else None,
     )  # fmt: skip
+
+
+def _no_gpu(run: Evidence) -> str:
+    return "none was used" if str(run.result.get("executor")).startswith("cpu") else "not recorded"
 
 
 def _limit(limits: Mapping[str, Any], name: str) -> str:
