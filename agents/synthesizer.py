@@ -235,20 +235,17 @@ def _save(services: "Services", drafts: Drafts) -> None:
 
 
 def _prove(services: "Services", ir: KernelIR, drafts: Drafts) -> SuiteProof | Stop:
-    from cuda_harness.tools.synthesize.proof import prove
+    from cuda_harness.state.results import Failure
     from cuda_harness.tools.synthesize.reference import ReferenceFault
-    from cuda_harness.tools.verify.ladder import comparer, doubt_suite
+    from cuda_harness.tools.verify.examine import examine_suite
 
     suite = load_suite(services, ir)
-    doubt = doubt_suite(suite, ())
-    if doubt is not None:
-        reason = "weak_suite" if doubt.class_ == "weak_suite" else "oracle"
-        services.emit("suite_doubted", reason=reason, detail=doubt.message[:300])
-        return Stop(reason=reason, detail=doubt.message[:4_000])
-    proof = prove(suite, comparer)
-    if isinstance(proof, ReferenceFault):
-        return Stop(reason="oracle", detail=proof.message[:4_000])
+    proof = examine_suite(suite, ())
+    if isinstance(proof, Failure):
+        reason = "weak_suite" if proof.class_ == "weak_suite" else "oracle"
+        services.emit("suite_doubted", reason=reason, detail=proof.message[:300])
+        return Stop(reason=reason, detail=proof.message[:4_000])
     formulas = suite.formula_vote()
     words = formulas.message if isinstance(formulas, ReferenceFault) else formulas.reason
     votes = {"loops": "agreed", "formulas": f"excused: {drafts.excused}" if drafts.excused else words}
-    return proof.model_copy(update={"votes": votes})
+    return proof.model_copy(update={"votes": {**proof.votes, **votes}})

@@ -24,7 +24,8 @@ from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.toolchain.source import inspect
 from cuda_harness.tools.verify.bundle import Bundle, load_bundle
-from cuda_harness.tools.verify.ladder import comparer, verify_bundle
+from cuda_harness.tools.verify.examine import comparer
+from cuda_harness.tools.verify.ladder import verify_bundle
 
 LIBRARY = Path(__file__).resolve().parents[2] / "examples" / "kernels"
 STREAMING = {

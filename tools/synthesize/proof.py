@@ -12,7 +12,7 @@ from cuda_harness.state.names import FLOATS
 from cuda_harness.state.suite import Case, Plant, SuiteProof
 from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
 from cuda_harness.tools.synthesize.inputs import scalars_of
-from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, ReferenceRunner, Truth
+from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, Truth
 from cuda_harness.tools.synthesize.suite import Answer, Compare, Suite
 
 Array = NDArray[Any]
@@ -251,7 +251,7 @@ def _in_float32(
         return None
     text = suite.reference.replace("float64", "float32").replace("longdouble", "float32")
     questions = [Question(inputs[c.id], c.dims, c.scalars) for c in cases]
-    truths = suite._runner.evaluate(text, suite.ir, questions)  # noqa: SLF001 - same room
+    truths = suite.ask(text, questions)
     if isinstance(truths, ReferenceFault):
         return None
     return {
@@ -343,7 +343,6 @@ def _evaluated(
 ) -> dict[str, dict[tuple[str, str], Array]] | ReferenceFault:
     """Return wrong outputs that need the reference: reduced precision, identity scalars, another input in its place."""
     ir = suite.ir
-    runner: ReferenceRunner = suite._runner  # noqa: SLF001 - same room
     wanted: dict[str, list[Question]] = {}
     floats = [t for t in ir.inputs if t.dtype in {"float32", "float64"}]
     smooth = any(t.dtype in {"float32", "float64"} for t in ir.outputs)
@@ -366,7 +365,7 @@ def _evaluated(
             ]
     found: dict[str, dict[tuple[str, str], Array]] = {}
     for name, questions in wanted.items():
-        truths = runner.evaluate(suite.reference, ir, questions)
+        truths = suite.ask(suite.reference, questions)
         if isinstance(truths, ReferenceFault):
             continue  # the reference refuses such inputs: nothing to plant
         found[name] = {
@@ -434,7 +433,7 @@ def _idle_scalar(suite: Suite, plain: Sequence[Question], base: Sequence[Truth])
 
 
 def _asked(suite: Suite, questions: Sequence[Question]) -> list[Truth] | None:
-    found = suite._runner.evaluate(suite.reference, suite.ir, questions)  # noqa: SLF001 - same room
+    found = suite.ask(suite.reference, questions)
     return None if isinstance(found, ReferenceFault) else found
 
 

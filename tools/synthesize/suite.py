@@ -1,6 +1,7 @@
 """A suite: cases, their inputs and truths, the quorum of references, and the proof that it can tell right from wrong."""
 
 import json
+import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -105,6 +106,8 @@ class Suite:
         self.skipped: dict[str, str] = {}
         """Case id -> why it is not asked."""
         self._vote: Vote | None = None
+        self.deadline: float | None = None
+        """When the time for judging is over (`time.monotonic`), `None`: each evaluation has its own limit only."""
         self._further: tuple[Case, ...] = self._read_further()
 
     # ---- cases ----
@@ -209,16 +212,28 @@ class Suite:
                 return found
         return {c.id: self._answers[c.id] for c in cases if c.id in self._answers}
 
+    def ask(
+        self, source: str, questions: Sequence[Question], *, deadline_s: float = 60.0
+    ) -> list[Truth] | ReferenceFault:
+        """Return what a reference says, within the time that is left for judging."""
+        left = deadline_s if self.deadline is None else min(deadline_s, self.deadline - time.monotonic())
+        over = ReferenceFault("resources", "the time for judging is over before the suite is proved")
+        if left <= 0:
+            return over
+        found = self._runner.evaluate(source, self.ir, questions, deadline_s=left)
+        hung = isinstance(found, ReferenceFault) and found.kind == "hung"
+        return over if hung and left < min(deadline_s, 20.0) else found
+
     def _evaluate(self, cases: Sequence[Case], deadline_s: float) -> ReferenceFault | None:
         questions = []
         for case in cases:
             inputs = self.inputs(case)
             questions.append(Question(inputs, case.dims, case.scalars))
             questions += [Question(self._perturbed(inputs, case, k), case.dims, case.scalars) for k in (1, 2)]
-        truths = self._runner.evaluate(self.reference, self.ir, questions, deadline_s=deadline_s)
+        truths = self.ask(self.reference, questions, deadline_s=deadline_s)
         if isinstance(truths, ReferenceFault) and truths.case is not None and truths.case % 3:
             # It refuses inputs that are wider than the tensor (it reads their bits, say): nothing is perturbed.
-            plain = self._runner.evaluate(self.reference, self.ir, questions[::3], deadline_s=deadline_s)
+            plain = self.ask(self.reference, questions[::3], deadline_s=deadline_s)
             if not isinstance(plain, ReferenceFault):
                 truths = [t for t in plain for _ in range(3)]
         if isinstance(truths, ReferenceFault):
@@ -348,10 +363,10 @@ class Suite:
             raise ValueError(msg)
         cases = self.quorum_cases()
         questions = [Question(self.inputs(c), c.dims, c.scalars) for c in cases]
-        first = self._runner.evaluate(self.reference, self.ir, questions)
+        first = self.ask(self.reference, questions)
         if isinstance(first, ReferenceFault):
             return ReferenceFault(first.kind, "the vectorised reference: " + first.message, first.case)
-        second = self._runner.evaluate(self.loops, self.ir, questions)
+        second = self.ask(self.loops, questions)
         if isinstance(second, ReferenceFault):
             return ReferenceFault(second.kind, "the loop reference: " + second.message, second.case)
         for case, a, b in zip(cases, first, second, strict=True):
@@ -377,7 +392,7 @@ class Suite:
         if self._vote is None:
             cases = self.quorum_cases()
             questions = [Question(self.inputs(c), c.dims, c.scalars) for c in cases]
-            truths = self._runner.evaluate(self.reference, self.ir, questions)
+            truths = self.ask(self.reference, questions)
             if isinstance(truths, ReferenceFault):
                 return truths
             self._formulas(cases, truths)

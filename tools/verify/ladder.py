@@ -1,11 +1,9 @@
 """The ladder: cheapest and most telling first, three-valued, stopped by the first failure."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import (
@@ -20,14 +18,12 @@ from cuda_harness.state.results import (
 from cuda_harness.tools.execute.protocol import (
     Executor,
 )
-from cuda_harness.tools.synthesize.proof import influence, prove
-from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
-from cuda_harness.tools.synthesize.suite import Answer, Suite
+from cuda_harness.tools.synthesize.reference import ReferenceRunner
+from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.verify.bundle import load_bundle
-from cuda_harness.tools.verify.cases import expected_of
 from cuda_harness.tools.verify.climb import Climb, Ending, Skipped, critical_sizes
-from cuda_harness.tools.verify.compare import Mismatch, compare_outputs
+from cuda_harness.tools.verify.examine import doubt_suite, examine_bundle
 from cuda_harness.tools.verify.stages import (
     compile_stage,
     launch_config_stage,
@@ -40,13 +36,9 @@ from cuda_harness.tools.verify.stages import (
     values_stage,
 )
 
+__all__ = ["OnStage", "doubt_suite", "judge", "verify_bundle"]
+
 OnStage = Callable[[StageResult], None]
-
-
-def comparer(ir: KernelIR, dims: Any, got: Any, answer: Answer, inputs: Any) -> str | None:  # noqa: ANN401 - Compare's shape
-    """Return why `got` is wrong, `None` when it is right; what the suite's proof calls."""
-    found = compare_outputs(ir, dims, got, expected_of(answer), inputs=inputs)
-    return found.message if isinstance(found, Mismatch) else None
 
 
 def judge(
@@ -147,6 +139,8 @@ def verify_bundle(
 ) -> Verdict:
     """Return the verdict on a bundle; its reference is authoritative, but the suite is proved before it judges.
 
+    `max_seconds` covers that proof too.
+
     Raises:
         ConfigError: If the bundle is unusable as files; the user acts.
         ToolchainError: If this machine cannot judge.
@@ -162,69 +156,28 @@ def verify_bundle(
             failure = Failure(stage="parse", class_="parse", message=str(bundle.plan)[:3_000])
             return _only(failure, "failed", executor, target, seed, bundle.hashes, on_stage)
         suite = Suite(bundle.ir, bundle.reference, runner=runner, seed=seed, specs=bundle.specs)
-        tunables = critical_sizes(kernel.plan)
-        doubt = doubt_suite(suite, tunables)
-        if doubt is not None:
-            early = _static_failure(kernel, bundle.ir, suite, executor, compiler, target, seed)
-            return early or _only(doubt, "not_measured", executor, target, seed, bundle.hashes, on_stage)
-        return judge(
+        deadline = time.monotonic() + max_seconds
+        suite.deadline = deadline
+        examined = examine_bundle(suite, critical_sizes(kernel.plan))
+        if isinstance(examined, Failure):
+            early = _static_failure(kernel, bundle.ir, suite, executor, compiler, target, seed, deadline)
+            return early or _only(examined, "not_measured", executor, target, seed, bundle.hashes, on_stage)
+        verdict = judge(
             kernel, bundle.ir, suite, executor=executor, compiler=compiler, target=target, seed=seed,
-            max_seconds=max_seconds, checker=checker, on_stage=on_stage, hashes=bundle.hashes,
+            max_seconds=deadline - time.monotonic(), checker=checker, on_stage=on_stage, hashes=bundle.hashes,
         )  # fmt: skip
+        return verdict.model_copy(update={"suite": examined.votes})
     finally:
         if references is None:
             runner.close()
 
 
-def doubt_suite(suite: Suite, tunables: Sequence[int]) -> Failure | None:
-    """Return why the suite may not judge (`oracle` or `weak_suite`), `None` when it proved itself."""
-    try:
-        still = _still(suite, tunables)
-        if still is not None:
-            return Failure(stage="shapes", class_="oracle", message=still)
-        proof = prove(suite, comparer, tunables=tunables)
-    except ConfigError as exc:
-        return Failure(stage="shapes", class_="oracle", message=exc.message)
-    if isinstance(proof, ReferenceFault):
-        return Failure(stage="shapes", class_="oracle", message=proof.message, evidence={"kind": proof.kind})
-    if not proof.passed:
-        missed = [p.name for p in proof.plants if not p.rejected]
-        unfair = [n for n, ok in proof.honest.items() if not ok]
-        text = (
-            f"the suite does not reject: {', '.join(missed)}"
-            if missed
-            else f"the suite rejects what is right: {', '.join(unfair) or 'all'}"
-        )
-        return Failure(
-            stage="shapes", class_="weak_suite", message=text, evidence={"missed": missed, "unfair": unfair}
-        )
-    return None
-
-
-def _still(suite: Suite, tunables: Sequence[int]) -> str | None:
-    """Return what does not move the reference at any size, regime or draw, `None` as soon as everything has.
-
-    A flag such as "any element above a threshold" moves rarely: one set of draws does not convict a reference.
-    """
-    tiny = suite.cases("tiny", tunables=tunables)
-    values = suite.cases("values", tunables=tunables)
-    sets = [tiny, suite.cases("shapes", tunables=tunables)[-6:], values[0::4], values[1::4], values[2::4]]
-    for k in range(1, 9):  # smaller and larger sizes in turn: a threshold is crossed at some
-        part = tiny[:5] if k % 2 else tiny
-        sets.append(tuple(c.model_copy(update={"seed": c.seed + 1_009 * k}) for c in part))
-    found = None
-    for cases in sets:
-        found = influence(suite, cases)
-        if found is None:
-            return None
-    return found
-
-
 def _static_failure(
-    kernel: Kernel, ir: KernelIR, suite: Suite, executor: Executor, compiler: Compiler, target: str, seed: int
-) -> Verdict | None:
+    kernel: Kernel, ir: KernelIR, suite: Suite, executor: Executor, compiler: Compiler, target: str, seed: int,
+    deadline: float,
+) -> Verdict | None:  # fmt: skip
     """Return the verdict when the candidate fails before any data is needed: no suite is to blame for that."""
-    climb = Climb(kernel, ir, suite, executor, None, compiler, target, seed, time.monotonic() + 120)
+    climb = Climb(kernel, ir, suite, executor, None, compiler, target, seed, deadline)
     for name, step in (("parse", parse_stage), ("policy", policy_stage), ("compile", compile_stage)):
         began = time.monotonic()
         try:

@@ -14,7 +14,7 @@ from cuda_harness.tools.execute import sandbox
 from cuda_harness.tools.synthesize.proof import influence, prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
 from cuda_harness.tools.synthesize.suite import Answer, Disagreement, Suite
-from cuda_harness.tools.verify.ladder import comparer
+from cuda_harness.tools.verify.examine import comparer
 
 pytestmark = pytest.mark.skipif(not sandbox.probe().contains, reason="seccomp filters do not work here")
 
