@@ -1,0 +1,105 @@
+"""The judge is judged: whether a suite may judge at all, and what speaks for its reference."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.results import Failure
+from cuda_harness.state.suite import SuiteProof
+from cuda_harness.tools.synthesize.proof import influence, prove
+from cuda_harness.tools.synthesize.reference import ReferenceFault
+from cuda_harness.tools.synthesize.suite import Answer, Suite
+from cuda_harness.tools.verify.cases import expected_of
+from cuda_harness.tools.verify.compare import Mismatch, compare_outputs
+
+
+def comparer(ir: KernelIR, dims: Any, got: Any, answer: Answer, inputs: Any) -> str | None:  # noqa: ANN401 - Compare's shape
+    """Return why `got` is wrong, `None` when it is right; what the suite's proof calls."""
+    found = compare_outputs(ir, dims, got, expected_of(answer), inputs=inputs)
+    return found.message if isinstance(found, Mismatch) else None
+
+
+def doubt_suite(suite: Suite, tunables: Sequence[int]) -> Failure | None:
+    """Return why the suite may not judge (`oracle` or `weak_suite`), `None` when it proved itself."""
+    examined = examine_suite(suite, tunables)
+    return examined if isinstance(examined, Failure) else None
+
+
+def examine_bundle(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failure:
+    """Return the proof of a bundle's suite, or why it may not judge.
+
+    There is one reference and no arbiter: formulas that contradict it beyond what edge rules explain make two truths
+    of one bundle, and nobody here can say which is meant.
+    """
+    examined = examine_suite(suite, tunables)
+    if isinstance(examined, Failure):
+        return examined
+    try:
+        formulas = suite.formula_vote()
+    except ConfigError as exc:
+        return Failure(stage="shapes", class_="oracle", message=exc.message)
+    if isinstance(formulas, ReferenceFault):
+        return fault_of(formulas)
+    against = formulas.against
+    if against is not None and against.firm:
+        evidence = {
+            "culprit": "ir.json or reference.py", "dims": against.case.dims, "regime": against.case.regime, "output": against.output,
+            "index": list(against.index), "reference": against.reference, "formulas": against.formula,
+        }  # fmt: skip
+        text = f"{against.message}: mend the formulas of ir.json or reference.py"
+        return Failure(stage="shapes", class_="oracle", message=text, evidence=evidence)
+    words = formulas.reason if against is None else f"differ where an edge rule may apply: {against.message}"
+    plants = f"{len(examined.plants)} wrong outputs planted and rejected, {len(examined.honest)} honest ones accepted"
+    votes = {"quorum": "not measured: a bundle has one reference", "formulas": words, "plants": plants}
+    return examined.model_copy(update={"votes": {**examined.votes, **votes}})
+
+
+def examine_suite(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failure:
+    """Return the proof of a suite, or why it may not judge (`oracle`, `weak_suite`, `resources`)."""
+    try:
+        still = _still(suite, tunables)
+        if still is not None:
+            return Failure(stage="shapes", class_="oracle", message=still)
+        proof = prove(suite, comparer, tunables=tunables)
+    except ConfigError as exc:
+        return Failure(stage="shapes", class_="oracle", message=exc.message)
+    if isinstance(proof, ReferenceFault):
+        return fault_of(proof)
+    if not proof.passed:
+        missed = [p.name for p in proof.plants if not p.rejected]
+        unfair = [n for n, ok in proof.honest.items() if not ok]
+        text = (
+            f"the suite does not reject: {', '.join(missed)}"
+            if missed
+            else f"the suite rejects what is right: {', '.join(unfair) or 'all'}"
+        )
+        return Failure(
+            stage="shapes", class_="weak_suite", message=text, evidence={"missed": missed, "unfair": unfair}
+        )
+    return proof
+
+
+def fault_of(fault: ReferenceFault) -> Failure:
+    """Return a reference's fault as a failure that blames no kernel."""
+    class_ = "resources" if fault.kind == "resources" else "oracle"
+    return Failure(stage="shapes", class_=class_, message=fault.message, evidence={"kind": fault.kind})
+
+
+def _still(suite: Suite, tunables: Sequence[int]) -> str | None:
+    """Return what does not move the reference at any size, regime or draw, `None` as soon as everything has.
+
+    A flag such as "any element above a threshold" moves rarely: one set of draws does not convict a reference.
+    """
+    tiny = suite.cases("tiny", tunables=tunables)
+    values = suite.cases("values", tunables=tunables)
+    sets = [tiny, suite.cases("shapes", tunables=tunables)[-6:], values[0::4], values[1::4], values[2::4]]
+    for k in range(1, 9):  # smaller and larger sizes in turn: a threshold is crossed at some
+        part = tiny[:5] if k % 2 else tiny
+        sets.append(tuple(c.model_copy(update={"seed": c.seed + 1_009 * k}) for c in part))
+    found = None
+    for cases in sets:
+        found = influence(suite, cases)
+        if found is None:
+            return None
+    return found
