@@ -1,16 +1,22 @@
 """What `generate` returns: the outcome, its evidence, and the kernel as a function."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from cuda_harness.agents.context import RunContext, Services
+from cuda_harness.graph.arrays import Array, Given, one_device, read_array
 from cuda_harness.state.errors import ConfigError, StateError
 from cuda_harness.state.harness import HarnessState, Result
 from cuda_harness.state.ir import Assumption, KernelIR, Tensor
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import Timing, Verdict
+
+if TYPE_CHECKING:
+    from cuda_harness.tools.execute.protocol import Executor
 
 
 class RunResult:
@@ -100,40 +106,86 @@ class RunResult:
     def __call__(self, *arrays: Any, **scalars: float) -> Any:  # noqa: ANN401 - one array or a dict of them
         """Run the kernel on `arrays` (inputs in IR order) and return the output, a dict when there are several.
 
-        Dims follow from the shapes; a scalar left out takes the IR's value. Inputs are never changed.
+        Dims follow from the shapes; a scalar left out takes the IR's value. Inputs are never changed. Host arrays
+        (NumPy, or any library's through DLPack) run on the CPU executor, CUDA arrays on their GPU; the outputs are
+        arrays of the first input's library on its device.
 
         Raises:
-            ConfigError: On a wrong number of arrays, dtype, shape or scalar; the user acts.
+            ConfigError: On a wrong number of arrays, dtype, shape, device, layout or scalar; the user acts.
         """
         kernel = self.kernel
         if kernel is None or self.ir is None:
             msg = f"this run has no kernel to call (status {self.status!r})"
             raise ConfigError(msg, remedy=f"see {str(self.run_dir / 'result.json')!r}")
-        inputs = check_inputs(self.ir, arrays)
+        given = read_inputs(self.ir, arrays)
+        inputs = check_inputs(self.ir, {name: g.array for name, g in given.items()})
+        device = one_device(given)
         dims = infer_dims(self.ir, inputs)
         values = check_scalars(self.ir, scalars)
         services = Services(self._context, self.run_dir)
         try:
-            return run_kernel(kernel, self.ir, inputs, dims, values, services)
+            with executor_for(device, services) as executor:
+                outputs = run_kernel(
+                    kernel, self.ir, inputs, dims, values, executor=executor, target=services.target
+                )
         finally:
             services.close()
+        back = next(iter(given.values())).back if given else _as_it_is
+        made = {name: back(array) for name, array in outputs.items()}
+        return next(iter(made.values())) if len(made) == 1 else made
 
 
-def check_inputs(ir: KernelIR, arrays: tuple[Any, ...]) -> dict[str, np.ndarray[Any, Any]]:
-    """Return the inputs by name as C-contiguous arrays of the exact dtype; raises ConfigError."""
-    from cuda_harness.tools.execute.dtypes import np_dtype
+def _as_it_is(array: Array) -> Array:
+    return array
 
+
+@contextlib.contextmanager
+def executor_for(device: str, services: Services) -> Iterator["Executor"]:
+    """Lend the executor for arrays on `device`: CUDA arrays run on their GPU, host arrays on the CPU executor.
+
+    An executor object of the caller's own takes host arrays itself; where there is no CPU executor (no g++) the
+    run's does.
+
+    Raises:
+        ExecutorUnavailable: If the GPU cannot be used.
+    """
+    from cuda_harness.state.errors import ExecutorUnavailable
+    from cuda_harness.tools.execute.registry import executor
+
+    own = services.context.executor
+    if device == "cpu" and own is not None and not isinstance(own, str):
+        yield own
+        return
+    try:
+        made = executor(device, settings=services.settings)
+    except ExecutorUnavailable:
+        if device != "cpu":
+            raise
+        yield services.executor
+        return
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def read_inputs(ir: KernelIR, arrays: tuple[Any, ...]) -> dict[str, Given]:
+    """Return the arguments by input name, read but not yet checked; raises ConfigError."""
     expected = ir.inputs
     if len(arrays) != len(expected):
         names = ", ".join(f"{t.name}: {t.dtype}[{', '.join(map(str, t.shape))}]" for t in expected)
         msg = f"{len(expected)} arrays are needed ({names}), {len(arrays)} were given"
         raise ConfigError(msg, remedy="pass the inputs in IR order; scalars by keyword")
+    return {t.name: read_array(t.name, value) for t, value in zip(expected, arrays, strict=True)}
+
+
+def check_inputs(ir: KernelIR, arrays: dict[str, Array]) -> dict[str, Array]:
+    """Return the inputs as C-contiguous arrays if each has the exact dtype and rank; raises ConfigError."""
+    from cuda_harness.tools.execute.dtypes import np_dtype
+
     found = {}
-    for tensor, given in zip(expected, arrays, strict=True):
-        if getattr(given, "requires_grad", False):
-            msg = f"{tensor.name!r} requires a gradient, and this kernel has no backward pass"
-            raise ConfigError(msg, remedy="pass x.detach()")
-        array = np.asarray(given)
+    for tensor in ir.inputs:
+        array = arrays[tensor.name]
         wanted = np_dtype(tensor.dtype)
         if array.dtype != wanted:
             msg = f"{tensor.name!r} has dtype {array.dtype}, the kernel takes {tensor.dtype}"
@@ -145,7 +197,7 @@ def check_inputs(ir: KernelIR, arrays: tuple[Any, ...]) -> dict[str, np.ndarray[
     return found
 
 
-def infer_dims(ir: KernelIR, inputs: dict[str, np.ndarray[Any, Any]]) -> dict[str, int]:
+def infer_dims(ir: KernelIR, inputs: dict[str, Array]) -> dict[str, int]:
     """Return the dims that the input shapes imply; dims that no shape names keep their target value.
 
     Raises:
@@ -192,12 +244,14 @@ def check_scalars(ir: KernelIR, given: dict[str, float]) -> dict[str, int | floa
 def run_kernel(
     kernel: Kernel,
     ir: KernelIR,
-    inputs: dict[str, np.ndarray[Any, Any]],
+    inputs: dict[str, Array],
     dims: dict[str, int],
     scalars: dict[str, int | float | bool],
-    services: Services,
-) -> Any:  # noqa: ANN401 - one array or a dict of them
-    """Return what the kernel computes on the run's executor, shaped as the IR says.
+    *,
+    executor: "Executor",
+    target: str,
+) -> dict[str, Array]:
+    """Return what the kernel computes on `executor` by output name, shaped as the IR says.
 
     Raises:
         ConfigError: If the plan cannot run at these sizes, or the kernel fails on these inputs.
@@ -206,7 +260,6 @@ def run_kernel(
     from cuda_harness.tools.ir.program import PlanFault, expand
     from cuda_harness.tools.toolchain.source import inspect
 
-    executor = services.executor
     program = expand(
         ir, kernel.plan, dims=dims, scalars=scalars, tunables=None,
         kernels=inspect(kernel.source).kernels, device=executor.device(),
@@ -216,14 +269,13 @@ def run_kernel(
         raise ConfigError(msg)
     job = Job(
         source=kernel.source, program=program, calls=(inputs,), fast_math=kernel.plan.compile.fast_math,
-        max_registers=kernel.plan.compile.max_registers, arch=services.target, deadline_s=600.0,
+        max_registers=kernel.plan.compile.max_registers, arch=target, deadline_s=600.0,
     )  # fmt: skip
     done = executor.run(job)
     if not isinstance(done, JobOk):
-        msg = f"the kernel did not run on these inputs: {done.message}"
-        raise ConfigError(msg)
-    outputs = {t.name: done.calls[0].arrays[t.name].reshape(t.dims(dims)) for t in ir.outputs}
-    return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+        msg = f"the kernel did not run on {executor.name} with these inputs: {done.message}"
+        raise ConfigError(msg, remedy=getattr(done, "remedy", ""))
+    return {t.name: done.calls[0].arrays[t.name].reshape(t.dims(dims)) for t in ir.outputs}
 
 
 def _shape_text(tensor: Tensor, dims: dict[str, int]) -> str:

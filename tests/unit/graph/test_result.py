@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cuda_harness.graph.result import check_inputs, check_scalars, infer_dims
+from cuda_harness.graph.result import check_inputs, check_scalars, infer_dims, read_inputs
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
 
@@ -28,9 +28,13 @@ def arrays(m: int = 5, n: int = 8, w: int | None = None) -> tuple[Any, Any]:
     return np.ones((m, n), np.float32), np.ones(n + 1 if w is None else w, np.int32)
 
 
+def read(given: tuple[Any, ...]) -> dict[str, np.ndarray[Any, Any]]:
+    return check_inputs(IR, {name: g.array for name, g in read_inputs(IR, given).items()})
+
+
 def test_inputs_are_named_and_dims_follow_from_shapes() -> None:
     x, w = arrays()
-    found = check_inputs(IR, (np.asfortranarray(x), w))
+    found = read((np.asfortranarray(x), w))
 
     assert list(found) == ["x", "w"]
     assert found["x"].flags.c_contiguous
@@ -54,7 +58,7 @@ class Tracked:
 )
 def test_a_wrong_input_is_named_with_a_remedy(given: tuple[Any, ...], says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        check_inputs(IR, given)
+        read(given)
     assert caught.value.remedy
 
 
@@ -69,7 +73,7 @@ def test_a_wrong_input_is_named_with_a_remedy(given: tuple[Any, ...], says: str)
 )
 def test_shapes_that_do_not_fit_are_refused(given: tuple[Any, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        infer_dims(IR, check_inputs(IR, given))
+        infer_dims(IR, read(given))
 
 
 def test_inputs_that_disagree_about_a_dim_are_refused() -> None:

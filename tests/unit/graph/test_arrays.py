@@ -1,0 +1,101 @@
+"""Arrays of other libraries: read through the protocols they speak, refused with a remedy where they cannot be."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cuda_harness.graph.arrays import Given, one_device, read_array
+from cuda_harness.state.errors import ConfigError
+
+
+class Foreign:
+    """A tensor of some library: DLPack through NumPy, on whatever device it says."""
+
+    def __init__(self, array: np.ndarray[Any, Any], device: tuple[int, int] = (1, 0), **fields: Any) -> None:
+        self.array = array
+        self.device_ = device
+        vars(self).update(fields)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device_
+
+
+class OnGpu:
+    """An array that describes memory of a GPU."""
+
+    def __init__(self, **described: Any) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (4,), "typestr": "<f4", "data": (4096, True), "version": 3, **described,
+        }  # fmt: skip
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_a_numpy_array_is_taken_as_it_is() -> None:
+    given = read_array("x", X)
+    assert given.array is X
+    assert given.device == "cpu"
+    assert given.back(X) is X
+
+
+def test_a_list_is_read_as_numpy_does() -> None:
+    assert read_array("x", [1, 2]).array.dtype == np.int64
+
+
+def test_a_dlpack_array_is_read_without_a_copy() -> None:
+    given = read_array("x", Foreign(X))
+    assert np.shares_memory(given.array, X)
+    assert given.device == "cpu"
+
+
+def test_the_result_goes_back_to_the_library_the_input_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    library: Any = ModuleType("foreign_arrays")
+    library.from_dlpack = lambda array: Foreign(np.from_dlpack(array))
+    monkeypatch.setitem(sys.modules, "foreign_arrays", library)
+    monkeypatch.setattr(Foreign, "__module__", "foreign_arrays.tensors")
+
+    back = read_array("x", Foreign(X)).back(X)
+
+    assert isinstance(back, Foreign)
+    assert np.array_equal(back.array, X)
+
+
+@pytest.mark.parametrize(
+    ("value", "says", "remedy"),
+    [
+        (Foreign(X, requires_grad=True), "requires a gradient", "detach"),
+        (Foreign(X, layout="torch.sparse_coo"), "layout torch.sparse_coo", "to_dense"),
+        (Foreign(X, (2, 1)), "on cuda:1 and has no __cuda_array_interface__", "torch or CuPy"),
+        (Foreign(X, (8, 0)), "DLPack type 8", "host"),
+        (Foreign(np.array(["a"])), "does not give its memory", "NumPy knows"),
+        ([[1], [2, 3]], "is no array", "DLPack"),
+        (OnGpu(mask=object()), "masked", "fill"),
+        (OnGpu(strides=(8,)), r"strides \(8,\)", "contiguous"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_with_a_remedy(value: Any, says: str, remedy: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        read_array("x", value)
+    assert remedy in caught.value.remedy
+    assert "'x'" in caught.value.message
+
+
+def test_an_empty_gpu_array_needs_no_driver() -> None:
+    given = read_array("x", OnGpu(shape=(0, 3), data=(0, True)))
+    assert given.array.shape == (0, 3)
+    assert given.device.startswith("cuda:")
+
+
+def test_inputs_on_two_devices_are_refused() -> None:
+    host = Given(X, "cpu", lambda a: a)
+    assert one_device({"x": host, "w": host}) == "cpu"
+    assert one_device({}) == "cpu"
+    with pytest.raises(ConfigError, match="'x' is on cpu, 'w' is on cuda:0"):
+        one_device({"x": host, "w": Given(X, "cuda:0", lambda a: a)})
