@@ -12,7 +12,7 @@ _DTYPES: tuple[tuple[str, str], ...] = (
     ("bfloat16", r"bfloat16|bf16|brain floats?(?: ?16)?"),
     ("float16", r"float16|fp16|half precision|half floats?|16 bit floats?|16 bit floating point|__half|halfs?|f16"),
     ("float64", r"float64|fp64|double precision|doubles?|64 bit floats?|64 bit floating point|f64"),
-    ("float32", r"float32|fp32|single precision|32 bit floats?|32 bit floating point|ieee single|singles?|f32|floats?(?= ?(?:vector|array|matrix|tensor|values?|numbers?|elements?|data|inputs?))"),
+    ("float32", r"float32|fp32|single precision|32 bit floats?|32 bit floating point|ieee single|singles?|f32|floats|float(?= ?(?:vector|array|matrix|tensor|values?|numbers?|elements?|data|inputs?))"),
     ("int32", r"int32|i32|32 bit (?:signed )?integers?|signed integers?|integers?|ints?"),
     ("int64", r"int64|i64|64 bit (?:signed )?integers?|long integers?|longs"),
     ("int16", r"int16|16 bit (?:signed )?integers?|shorts"), ("int8", r"int8|8 bit (?:signed )?integers?|signed bytes"),

@@ -17,6 +17,7 @@ from cuda_harness.agents.llm.offline.language.nodes import (
 )
 from cuda_harness.agents.llm.offline.language.parse import longest_expression
 from cuda_harness.agents.llm.offline.planning.numbers import REAL
+from cuda_harness.agents.llm.offline.planning.numerals import plain_numbers
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 
 _LEFT = re.compile(
@@ -152,7 +153,7 @@ def _plain(text: str) -> str:
         .replace("\u2264", "<=")
         .replace("\u2265", ">=")
     )
-    text = re.sub(r"`+", " ", text)
+    text = plain_numbers(re.sub(r"`+", " ", text))
     text = re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)([xyz])(?=\s*[-+*/^)])(?!\s*\d)", r"\1*\2", text)
     text = re.sub(r"\]\s*\[", ",", text)
     text = re.sub(r"\b(?:np|numpy|math|torch|F|jnp)\.(?=[a-z])", "", text)

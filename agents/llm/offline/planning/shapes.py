@@ -20,8 +20,10 @@ class Shaper:
 
     def __init__(self, recipe: Recipe, sizes: Sizes, details: Details) -> None:
         self.recipe, self.sizes, self.details = recipe, sizes, details
-        if sizes.binary_units:
-            recipe.assume("K, M and G in sizes", "1024, 1024^2, 1024^3", "the usual reading for array sizes")
+        for said in sizes.suffixed:
+            recipe.assume(
+                "size", said, "K, M and G are powers of 1024 beside a power of two, and of 1000 else"
+            )
 
     def dim(self, name: str, value: int | None, default: int, *, symbol: str = "") -> str:
         """Declare a dim with its stated value, or with a default that is recorded; return its name."""

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from cuda_harness.agents.llm.offline.planning.marked import Marked
-from cuda_harness.agents.llm.offline.planning.numbers import NUMBER, read_size
+from cuda_harness.agents.llm.offline.planning.numbers import BYTES, NUMBER, read_bytes, read_size
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 
 Size = int | str
@@ -56,8 +56,8 @@ class Sizes:
     counts: list[Count] = field(default_factory=list)
     named: dict[str, int] = field(default_factory=dict)
     used_names: set[str] = field(default_factory=set)
-    binary_units: bool = False
-    """Whether a K, M or G was read as a power of 1024."""
+    suffixed: list[str] = field(default_factory=list)
+    """Sizes with a K, M or G, and what they were read as."""
 
     @property
     def silent(self) -> bool:
@@ -92,9 +92,35 @@ class Sizes:
         )
 
 
-def read_sizes(text: Marked) -> Sizes:
-    """Take every size out of the text."""
+def take_memory(text: Marked) -> list[str]:
+    """Take amounts of memory (`64 MiB`) out of the text: how many elements they are depends on the element type."""
+    found: list[str] = []
+
+    def take(match: re.Match[str]) -> str:
+        found.append(match[0])
+        return " "
+
+    text.replace(
+        re.compile(rf"(?<![\w.]){BYTES}(?: of(?= (?:data|memory|float|double|half|int|bf|fp|bytes|uint)))?"),
+        take,
+    )
+    return found
+
+
+def read_sizes(text: Marked, *, memory: list[str], item_bytes: int) -> Sizes:
+    """Take every size out of the text; `memory` are amounts in bytes, of elements of `item_bytes` each.
+
+    Raises:
+        Refusal: If a size is zero or an amount of memory holds no whole number of elements.
+    """
     sizes = Sizes()
+    for amount in memory:
+        total = read_bytes(amount)
+        if total is None or total % item_bytes or total < item_bytes:
+            msg = f"{amount!r} holds no whole number of elements of {item_bytes} bytes"
+            raise Refusal(msg)
+        sizes.counts.append(Count("elements", total // item_bytes, amount))
+        sizes.suffixed.append(f"{amount} = {total // item_bytes} elements of {item_bytes} bytes")
     _shapes(text, sizes)
     _named(text, sizes)
     _counts(text, sizes)
@@ -106,8 +132,8 @@ def _size(token: str, sizes: Sizes) -> Size:
     value = read_size(token)
     if value is None:
         return token
-    if re.search(r"\d\s?[kmg]i?b?$", token):
-        sizes.binary_units = True
+    if re.search(r"\d\s?[kmg]i?$", token):
+        sizes.suffixed.append(f"{token} = {value}")
     return value
 
 

@@ -15,10 +15,11 @@ from cuda_harness.agents.llm.offline.planning.details import (
 from cuda_harness.agents.llm.offline.planning.filler import PHRASES, STOP_WORDS, unknown_words
 from cuda_harness.agents.llm.offline.planning.marked import Marked
 from cuda_harness.agents.llm.offline.planning.matrices import transposed_operands
+from cuda_harness.agents.llm.offline.planning.numerals import plain_numbers
 from cuda_harness.agents.llm.offline.planning.recipe import Recipe
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.shapes import Shaper
-from cuda_harness.agents.llm.offline.planning.sizes import Sizes, read_sizes
+from cuda_harness.agents.llm.offline.planning.sizes import Sizes, read_sizes, take_memory
 from cuda_harness.agents.llm.offline.planning.stages import (
     CLOSE,
     OPEN,
@@ -28,6 +29,7 @@ from cuda_harness.agents.llm.offline.planning.stages import (
     markers,
 )
 from cuda_harness.state.expr import RESERVED
+from cuda_harness.state.names import ITEM_BYTES
 
 _FLAGS: tuple[tuple[str, str], ...] = (
     ("tanh_form", r"(?:using |with |by |in )?(?:the |its )?(?:tanh|hyperbolic tangent)(?: based)? (?:approximation|approximate|form|formula|variant)(?: of)?|approximate(?:d)? by tanh|tanh approximated|approximate (?=gelu)"),
@@ -65,7 +67,8 @@ _SELF: tuple[tuple[str, str], ...] = (
 def normal(text: str) -> str:
     """Return the request in lower case, hyphens and underscores inside words as spaces, quotes and markup gone."""
     text = (
-        text.lower()
+        plain_numbers(text)
+        .lower()
         .replace("×", " x ")
         .replace("\u2013", "-")
         .replace("\u2014", " , ")
@@ -124,8 +127,9 @@ def read_words(request: str, *, known: frozenset[str] = frozenset()) -> Reading:
             details.flags.add(flag)
     read_parameters(text, details)
     transposed = transposed_operands(text.text)
+    memory = take_memory(text)
     read_dtype(text, details)
-    sizes = read_sizes(text)
+    sizes = read_sizes(text, memory=memory, item_bytes=ITEM_BYTES[details.dtype])
     read_axis(text, details)
     read_operands(text, details)
     find_stages(text, stages)
