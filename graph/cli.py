@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cuda_harness.graph.commands import judge, look, run
+from cuda_harness.graph.commands import export, judge, look, run
 
 app = typer.Typer(
     name="cuda-harness",
@@ -15,7 +15,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for _command in (run.generate, run.resume, judge.verify, look.show, look.trace, look.report, look.doctor):
+for _command in (
+    run.generate,
+    run.resume,
+    judge.verify,
+    look.show,
+    look.trace,
+    look.report,
+    look.doctor,
+    export.export,
+):
     app.command()(_command)
 
 
