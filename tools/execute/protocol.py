@@ -141,6 +141,8 @@ class Job:
     memory_bytes: int = 8 << 30
     own_allocations: bool = False
     """GPU: each buffer its own allocation, for the sanitizer."""
+    fresh_process: bool = False
+    """A process that has served nobody, ended afterwards; else a candidate's jobs may share one."""
     full_output: bool = True
     """False: return no arrays, only the checks (fault, guards, inputs kept)."""
 
@@ -208,6 +210,8 @@ class DeviceFacts:
     shared_bytes_optin: int = 227 * 1024
     registers_per_block: int = 65_536
     memory_bytes: int | None = None
+    arch: str | None = None
+    """Architecture to compile for, `sm_90a`; `None`: the executor runs any."""
 
 
 class Executor(Protocol):

@@ -1,370 +1,32 @@
-"""The GPU child: makes the context, runs one job, answers on its private channel, ends.
+"""The GPU child: makes the context, then serves jobs on its private channel until told otherwise or until a fault.
 
 A sticky CUDA error kills this process and nothing else. Started ahead of time, so that imports and context
-creation are off the path of a candidate.
+creation are off the path of a candidate. `--once JOBFILE` runs one job from a file, for compute-sanitizer and ncu.
+
+Frames of the channel: `ready` (or why not) once; then for each job `started`, when the GPU is ours, and its answer.
 """
 
-import ctypes
+import argparse
+import contextlib
 import os
+import select
+import signal
 import sys
+import threading
 import time
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from cuda_harness.tools.execute.cuda.faults import Failed, check, environment, start_failed
+from cuda_harness.tools.execute.cuda.lock import LockTimeout, device_lock
+from cuda_harness.tools.execute.cuda.runner import Modules, run_job
 from cuda_harness.tools.frames import read_frame, write_frame
 
-GUARD = 4096
-"""Guard bytes on both sides of every buffer; a multiple of every alignment a kernel may rely on."""
 _MAX_BLOBS = 200 << 30
 
-FAULTS: tuple[tuple[str, str], ...] = (
-    ("ILLEGAL_ADDRESS", "out_of_bounds"),
-    ("MISALIGNED_ADDRESS", "misaligned"),
-    ("LAUNCH_TIMEOUT", "timeout"),
-    ("LAUNCH_OUT_OF_RESOURCES", "launch_config"),
-    ("COOPERATIVE_LAUNCH_TOO_LARGE", "launch_config"),
-    ("INVALID_CLUSTER_SIZE", "launch_config"),
-    ("INVALID_VALUE", "launch_config"),
-    ("INVALID_CONFIGURATION", "launch_config"),
-    ("ASSERT", "crash"),
-    ("ILLEGAL_INSTRUCTION", "crash"),
-    ("INVALID_ADDRESS_SPACE", "crash"),
-    ("INVALID_PC", "crash"),
-    ("HARDWARE_STACK_ERROR", "crash"),
-    ("LAUNCH_FAILED", "crash"),
-)
-"""Part of a driver error's name -> class of the candidate's failure."""
-
-
-class Failed(Exception):  # noqa: N818 - carries an answer, not an error of ours
-    """The job ends with this answer."""
-
-    def __init__(self, answer: dict[str, Any]) -> None:
-        super().__init__(answer.get("message", ""))
-        self.answer = answer
-
-
-def check(result: tuple[Any, ...], doing: str) -> Any:  # noqa: ANN401 - whatever the driver returns
-    """Return the values of a driver call; a failed one raises `Failed` with its class."""
-    code = result[0]
-    if int(code) == 0:
-        return result[1] if len(result) == 2 else result[1:]
-    raise Failed(classify(code.name, doing))
-
-
-def classify(name: str, doing: str) -> dict[str, Any]:
-    """Return the answer for a driver error called `name` that came while `doing` something."""
-    if "OUT_OF_MEMORY" in name:
-        return {"status": "not_run", "reason": "resources", "message": f"{name} while {doing}"}
-    for part, fault in FAULTS:
-        if part in name:
-            return {
-                "status": "fault",
-                "fault": fault,
-                "message": f"{name} while {doing}",
-                "evidence": {"code": name},
-            }
-    return {"status": "not_run", "reason": "environment", "message": f"{name} while {doing}"}
-
-
-def poison(seed: int, index: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return `size` bytes that no kernel writes by chance: a tile of random bytes, repeated."""
-    tile = np.random.default_rng([seed, index]).integers(0, 256, 4099, dtype=np.uint8)
-    return np.resize(tile, size)
-
-
-class Memory:
-    """One buffer with guard bytes around it."""
-
-    def __init__(self, driver: Any, size: int, guard: int) -> None:  # noqa: ANN401 - the driver module
-        self.driver, self.size, self.guard = driver, size, guard
-        total = size + 2 * guard
-        self.base = int(check(driver.cuMemAlloc(max(total, 1)), f"allocating {size} bytes"))
-        self.address = self.base + guard
-        if guard:
-            check(driver.cuMemsetD8(self.base, 0xC3, total), "setting guard bytes")
-
-    def write(self, data: Any) -> None:  # noqa: ANN401 - bytes or an array of bytes
-        """Copy host bytes onto the buffer."""
-        if self.size:
-            host = np.frombuffer(data, dtype=np.uint8)
-            check(
-                self.driver.cuMemcpyHtoD(self.address, host.ctypes.data, self.size), "copying to the device"
-            )
-
-    def read(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Return the buffer's bytes."""
-        host = np.empty(self.size, dtype=np.uint8)
-        if self.size:
-            check(
-                self.driver.cuMemcpyDtoH(host.ctypes.data, self.address, self.size), "copying from the device"
-            )
-        return host
-
-    def guard_fault(self) -> tuple[str, int] | None:
-        """Return side and distance in bytes of the guard byte nearest to the buffer that was written."""
-        if not self.guard:
-            return None
-        host = np.empty(self.guard, dtype=np.uint8)
-        check(
-            self.driver.cuMemcpyDtoH(host.ctypes.data, self.address + self.size, self.guard), "reading guards"
-        )
-        if (host != 0xC3).any():
-            return "past the end", int(np.flatnonzero(host != 0xC3)[0])
-        check(self.driver.cuMemcpyDtoH(host.ctypes.data, self.base, self.guard), "reading guards")
-        if (host != 0xC3).any():
-            return "before the start", int(self.guard - np.flatnonzero(host != 0xC3)[-1])
-        return None
-
-
-class Runner:
-    """Runs the operations of one program."""
-
-    def __init__(self, header: dict[str, Any], cubin: bytes, device: Any) -> None:  # noqa: ANN401 - cuda.core Device
-        from cuda.bindings import driver
-        from cuda.core import ObjectCode
-
-        from cuda_harness.tools.execute.dtypes import np_dtype
-
-        self.driver, self.header = driver, header
-        self.device = device
-        self.stream = device.create_stream()
-        try:
-            self.code = ObjectCode.from_cubin(cubin)
-            self.kernels = {n: self.code.get_kernel(n) for n in sorted(_kernel_names(header["ops"]))}
-        except Exception as exc:
-            raise Failed(_loading_failed(str(exc))) from exc
-        self.buffers = {b["name"]: b for b in header["buffers"]}
-        guard = 0 if header["own_allocations"] else GUARD
-        self.memory = {}
-        for name, b in self.buffers.items():
-            self.memory[name] = Memory(driver, b["count"] * np_dtype(b["dtype"]).itemsize, guard)
-        self.launches = 0
-
-    def call(self, inputs: dict[str, bytes], round_: int) -> None:
-        """Run the whole plan once on fresh contents: poison, inputs, operations, guards."""
-        self.poisons = {}
-        for index, (name, _b) in enumerate(self.buffers.items()):
-            if name in inputs:
-                self.memory[name].write(inputs[name])
-            else:
-                self.poisons[name] = poison(
-                    self.header["poison"] * 1000 + round_, index, self.memory[name].size
-                )
-                self.memory[name].write(self.poisons[name])
-        for op in self.header["ops"]:
-            self.do(op)
-        self.check_guards("the plan")
-
-    def do(self, op: dict[str, Any]) -> None:
-        """Run one operation and wait for it."""
-        kind = op["op"]
-        if kind == "launch":
-            self.launch(op)
-        elif kind == "fill":
-            memory = self.memory[op["buffer"]]
-            pattern = np.frombuffer(bytes.fromhex(op["pattern"]), dtype=np.uint8)
-            memory.write(np.resize(pattern, memory.size))
-        elif kind == "copy":
-            source, target = self.memory[op["from"]], self.memory[op["to"]]
-            if source.size:
-                check(
-                    self.driver.cuMemcpyDtoD(target.address, source.address, source.size), "copying a buffer"
-                )
-        elif kind == "symbol":
-            address, size = check(
-                self.driver.cuLibraryGetGlobal(self.code.handle, op["symbol"].encode()),
-                f"finding symbol {op['symbol']!r}",
-            )
-            source = self.memory[op["from"]]
-            if source.size > size:
-                message = f"symbol {op['symbol']!r} holds {size} bytes, {op['from']!r} has {source.size}"
-                raise Failed({"status": "fault", "fault": "launch_config", "message": message})
-            check(self.driver.cuMemcpyDtoD(int(address), source.address, source.size), "filling a symbol")
-        else:
-            self.loop(op)
-
-    def loop(self, op: dict[str, Any]) -> None:
-        """Run a `while` until its flag's first element is zero."""
-        flag = self.memory[op["flag"]]
-        item = flag.size // max(1, self.buffers[op["flag"]]["count"])
-        for _ in range(op["limit"]):
-            if not flag.read()[:item].any():
-                return
-            for inner in op["body"]:
-                self.do(inner)
-
-    def launch(self, op: dict[str, Any]) -> None:
-        """Launch one kernel and wait; the launch's own status and the kernel's are told apart."""
-        from cuda.core import LaunchConfig, launch
-
-        name, kernel = op["kernel"], self.kernels[op["kernel"]]
-        grid, cluster = tuple(op["grid"]), tuple(op["cluster"]) if op["cluster"] else None
-        if cluster:
-            grid = tuple(g // c for g, c in zip(grid, cluster, strict=True))  # cuda.core counts clusters
-        self._allow_shared(kernel, op)
-        try:
-            config = LaunchConfig(
-                grid=grid, block=tuple(op["block"]), shmem_size=op["shared"], cluster=cluster,
-                is_cooperative=op["cooperative"],
-            )  # fmt: skip
-            launch(self.stream, config, kernel, *[self.argument(a) for a in op["args"]])
-        except Exception as exc:
-            raise Failed(self._launch_failed(op, kernel, str(exc))) from exc
-        result = self.driver.cuStreamSynchronize(self.stream.handle)
-        self.launches += 1
-        check(result if isinstance(result, tuple) else (result,), f"running {name} (launch {self.launches})")
-
-    def _allow_shared(self, kernel: Any, op: dict[str, Any]) -> None:  # noqa: ANN401 - cuda.core Kernel
-        static = attribute(kernel, "shared_size_bytes")
-        limit = int(self.device.properties.max_shared_memory_per_block_optin)
-        if static + op["shared"] > limit:
-            message = (
-                f"{op['kernel']} asks for {op['shared']} bytes of dynamic and {static} of static shared memory "
-                f"= {static + op['shared']} bytes; this device allows {limit} a block"
-            )
-            raise Failed({"status": "fault", "fault": "launch_config", "message": message})
-        if static + op["shared"] > 48 * 1024 or op["shared"] > 48 * 1024 - static:
-            setting = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            handle = self.driver.CUkernel(int(kernel.handle))
-            device = self.driver.CUdevice(self.device.device_id)
-            check(
-                self.driver.cuKernelSetAttribute(setting, op["shared"], handle, device),
-                "raising shared memory",
-            )
-
-    def _launch_failed(self, op: dict[str, Any], kernel: Any, error: str) -> dict[str, Any]:  # noqa: ANN401
-        registers = attribute(kernel, "num_regs")
-        threads = int(np.prod(op["block"]))
-        answer = classify(error, f"launching {op['kernel']} with grid {op['grid']} and block {op['block']}")
-        if answer["status"] == "fault" and registers * threads > 65_536:
-            most = 65_536 // registers // 32 * 32
-            answer["message"] = (
-                f"{op['kernel']} needs {registers} x {threads} = {registers * threads} registers > 65536; "
-                f"use a block of at most {most} or __launch_bounds__"
-            )
-        return answer
-
-    def argument(self, arg: dict[str, Any]) -> Any:  # noqa: ANN401 - what cuda.core takes
-        """Return one launch argument."""
-        if "pointer" in arg:
-            return self.memory[arg["pointer"]].address
-        if "tensor_map" in arg:
-            return self._tensor_map(arg["tensor_map"])
-        return typed_value(arg["value"], arg["dtype"])
-
-    def _tensor_map(self, spec: dict[str, Any]) -> Any:  # noqa: ANN401 - a CUtensorMap
-        from cuda_harness.tools.execute.cuda.tensor_map import encode
-
-        return encode(self.driver, self.memory[spec["buffer"]].address, spec)
-
-    def check_guards(self, after: str) -> None:
-        """Raise an out-of-bounds fault when a guard byte changed."""
-        for name, memory in self.memory.items():
-            found = memory.guard_fault()
-            if found is not None:
-                where, distance = found
-                message = f"a write {distance} bytes {where} of {name!r}, seen after {after}"
-                raise Failed({
-                    "status": "fault", "fault": "out_of_bounds", "message": message,
-                    "evidence": {"buffer": name, "side": where, "distance_bytes": distance},
-                })  # fmt: skip
-
-
-def attribute(kernel: Any, name: str) -> int:  # noqa: ANN401 - cuda.core Kernel
-    """Return an attribute of a kernel; cuda.core made these properties of methods between releases."""
-    found = getattr(kernel.attributes, name)
-    return int(found() if callable(found) else found)
-
-
-def typed_value(value: Any, dtype: str) -> Any:  # noqa: ANN401 - a ctypes or NumPy scalar
-    """Return a by-value argument in exactly its width; half types travel as their 16 bits."""
-    from cuda_harness.tools.execute.dtypes import np_dtype
-
-    number = float.fromhex(value) if isinstance(value, str) else value
-    scalar = np.asarray(number).astype(np_dtype(dtype))
-    if dtype == "bool":
-        return ctypes.c_bool(bool(number))
-    if dtype in {"float16", "bfloat16"}:
-        return ctypes.c_uint16(int(scalar.view(np.uint16)))
-    if dtype.startswith("float8"):
-        return ctypes.c_uint8(int(scalar.view(np.uint8)))
-    return scalar[()]
-
-
-def run_job(header: dict[str, Any], blobs: list[bytes], device: Any) -> tuple[dict[str, Any], list[bytes]]:  # noqa: ANN401
-    """Return the answer to a job and the output blobs, call by call."""
-    runner = Runner(header, blobs[0], device)
-    names, outputs, facts = header["inputs"], [], []
-    results = [b["name"] for b in header["buffers"] if b["role"] in {"out", "inout"}]
-    read_only = [b["name"] for b in header["buffers"] if b["role"] == "in"]
-    spent = 0.0
-    for index in range(header["calls"]):
-        given = dict(zip(names, blobs[1 + index * len(names) :], strict=False))
-        start = time.perf_counter()
-        runner.call(given, index)
-        spent += time.perf_counter() - start
-        for name in read_only:
-            if runner.memory[name].read().tobytes() != given[name]:
-                message = f"input {name!r} was modified; inputs are read-only"
-                return {
-                    "status": "fault",
-                    "fault": "input_modified",
-                    "message": message,
-                    "evidence": {"buffer": name},
-                }, []
-        unwritten = {}
-        for name in results:
-            data = runner.memory[name].read()
-            if name in runner.poisons:
-                item = max(1, data.size // max(1, runner.buffers[name]["count"]))
-                kept = (
-                    (data == runner.poisons[name]).reshape(-1, item).all(axis=1)
-                    if data.size
-                    else np.zeros(0, bool)
-                )
-                unwritten[name] = int(kept.sum()) * item
-            if header["full_output"]:
-                outputs.append(data.tobytes())
-        facts.append(unwritten)
-    return {
-        "status": "ok",
-        "seconds": spent,
-        "outputs": results,
-        "unwritten": facts,
-        "launches": runner.launches,
-    }, outputs
-
-
-def _kernel_names(ops: list[dict[str, Any]]) -> set[str]:
-    names = set()
-    for op in ops:
-        if op["op"] == "launch":
-            names.add(op["kernel"])
-        elif op["op"] == "while":
-            names |= _kernel_names(op["body"])
-    return names
-
-
-def _loading_failed(error: str) -> dict[str, Any]:
-    if "NO_BINARY_FOR_GPU" in error or "INVALID_IMAGE" in error or "UNSUPPORTED_PTX" in error:
-        return {
-            "status": "not_run",
-            "reason": "environment",
-            "message": f"the cubin does not fit this GPU: {error[:300]}",
-        }
-    if "NOT_FOUND" in error:
-        return {
-            "status": "fault",
-            "fault": "launch_config",
-            "message": f"a kernel of the plan is not in the cubin: {error[:300]}",
-        }
-    return {
-        "status": "not_run",
-        "reason": "environment",
-        "message": f"loading the cubin failed: {error[:300]}",
-    }
+Answer = tuple[dict[str, Any], list[bytes]]
 
 
 def device_facts(device: Any) -> dict[str, Any]:  # noqa: ANN401 - cuda.core Device
@@ -385,46 +47,180 @@ def device_facts(device: Any) -> dict[str, Any]:  # noqa: ANN401 - cuda.core Dev
     }  # fmt: skip
 
 
-def main() -> None:
-    """Serve one job on the channel given as file descriptors `IN OUT`, on device `N`."""
-    index, fd_in, fd_out = (int(a) for a in sys.argv[1:4])
-    source: BinaryIO = os.fdopen(fd_in, "rb")
-    answer: BinaryIO = os.fdopen(fd_out, "wb")
+def open_device(index: int) -> Any:  # noqa: ANN401 - cuda.core Device
+    """Return the device with its context current; raises `Failed` with the reason and a remedy."""
+    version, wheels = None, None
     try:
+        import cuda.bindings
+
+        wheels = int(cuda.bindings.__version__.split(".")[0])
+        from cuda.bindings import driver
+
+        version = int(check(driver.cuDriverGetVersion(), "asking for the driver's version"))
         from cuda.core import Device
 
         device = Device(index)
         device.set_current()
-        write_frame(answer, {"status": "ready", "device": device_facts(device)})
-    except Exception as exc:  # noqa: BLE001 - whatever keeps CUDA from starting is the answer
-        write_frame(
-            answer,
-            {"status": "not_run", "reason": "environment", "message": f"{type(exc).__name__}: {exc}"[:500]},
-        )
-        return
-    try:
-        header, blobs = read_frame(source, max_bytes=_MAX_BLOBS)
-        if header["do"] == "run":
-            reply, data = run_job(header, blobs, device)
-        else:
-            from cuda_harness.tools.execute.cuda import clock
+    except Exception as exc:
+        raise Failed(start_failed(exc, version, wheels)) from exc
+    return device
 
-            if header["do"] == "time":
-                reply, data = clock.time_job(header, blobs, device)
-            else:
-                reply, data = {"status": "ok", **clock.ceilings(device)}, []
-    except EOFError:
-        return
+
+def answer_job(header: dict[str, Any], blobs: list[bytes], device: Any, modules: Modules) -> Answer:  # noqa: ANN401
+    """Return the answer to any job; whatever it raises becomes one."""
+    try:
+        if header["do"] == "run":
+            return run_job(header, blobs, device, modules)
+        if header["do"] == "occupancy":
+            return occupancy(header, blobs, device, modules), []
+        from cuda_harness.tools.execute.cuda import clock
+
+        if header["do"] == "time":
+            return clock.time_job(header, blobs, device)
+        return {"status": "ok", **clock.ceilings(device)}, []
     except Failed as exc:
-        reply, data = exc.answer, []
+        return exc.answer, []
     except Exception as exc:  # noqa: BLE001 - a mistake of ours must not look like the candidate's
-        reply, data = (
-            {"status": "not_run", "reason": "environment", "message": f"{type(exc).__name__}: {exc}"[:500]},
-            [],
-        )
-    write_frame(answer, reply, data)
-    answer.close()
-    os._exit(0)  # a context with a sticky error may hang in its own clean-up
+        return environment(f"{type(exc).__name__}: {exc}"), []
+
+
+def occupancy(header: dict[str, Any], blobs: list[bytes], device: Any, modules: Modules) -> dict[str, Any]:  # noqa: ANN401
+    """Return resident blocks per multiprocessor for `kernel` with `threads` and `shared_bytes`."""
+    from cuda.bindings import driver
+
+    from cuda_harness.tools.execute.cuda.runner import allow_shared, kernel_limits
+
+    kernel = modules.load(blobs[0]).get_kernel(header["kernel"])
+    allow_shared(
+        driver, kernel, kernel_limits(header["kernel"], kernel), header["shared_bytes"], device.device_id
+    )
+    blocks = kernel.occupancy.max_active_blocks_per_multiprocessor(header["threads"], header["shared_bytes"])
+    return {"status": "ok", "blocks_per_sm": int(blocks)}
+
+
+def serve(index: int, source: BinaryIO, answer: BinaryIO) -> None:
+    """Say `ready`, then answer jobs until the parent closes the channel or a job leaves the context in doubt."""
+    try:
+        device = open_device(index)
+        facts = device_facts(device)
+    except Failed as exc:
+        write_frame(answer, exc.answer)
+        return
+    write_frame(answer, {"status": "ready", "device": facts})
+    modules = Modules()
+    while True:
+        try:
+            header, blobs = read_frame(source, max_bytes=_MAX_BLOBS)
+        except EOFError:
+            os._exit(0)
+        reply, data = _locked(header, blobs, device, facts["uuid"], modules, answer)
+        write_frame(answer, reply, data)
+        if reply["status"] == "fault" or reply.get("reason") == "environment":
+            answer.close()
+            os._exit(0)  # a context with a sticky error may hang in its own clean-up
+
+
+def _locked(
+    header: dict[str, Any], blobs: list[bytes], device: Any, uuid: str, modules: Modules, answer: BinaryIO  # noqa: ANN401
+) -> Answer:  # fmt: skip
+    """Answer a job while holding the GPU's lock, shared or alone."""
+    lock = header.get("lock") or {"exclusive": False, "timeout_s": 60.0}
+    try:
+        with device_lock(uuid, exclusive=lock["exclusive"], timeout_s=lock["timeout_s"]) as held:
+            write_frame(answer, {"status": "started", "waited_s": held.waited_s})
+            began = time.monotonic()
+            extra: dict[str, Any] = {"waited_s": held.waited_s}
+            if lock["exclusive"]:
+                extra["others"] = foreign_processes(uuid, lock.get("ours", []))
+            reply, data = answer_job(header, blobs, device, modules)
+            return {**reply, **extra, "device_seconds": time.monotonic() - began}, data
+    except LockTimeout as exc:
+        return {
+            "status": "not_run",
+            "reason": "resources",
+            "message": str(exc),
+            "remedy": "wait for the other run to end, or use another device",
+        }, []
+
+
+def foreign_processes(uuid: str, ours: list[int]) -> list[int] | None:
+    """Return process ids that hold a context on the GPU besides ours, `None` where NVML cannot tell.
+
+    In a container NVML may name processes of the host's namespace; without our own among them nothing is known.
+    """
+    with contextlib.suppress(Exception):
+        from cuda.bindings import nvml
+
+        nvml.init_v2()
+        handle = nvml.device_get_handle_by_uuid(uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}")
+        listed = nvml.device_get_compute_running_processes_v3(handle)
+        found = [int(p) for p in np.atleast_1d(np.asarray(listed.pid))]
+        if os.getpid() in found:
+            return sorted(set(found) - {os.getpid(), *ours})
+    return None
+
+
+def die_with_channel(descriptor: int) -> None:
+    """End this process when the other end of the channel is gone, even while a kernel hangs."""
+    poller = select.poll()
+    poller.register(descriptor, 0)  # POLLHUP alone, which is always reported
+
+    def watch() -> None:
+        while not any(events & (select.POLLHUP | select.POLLERR) for _, events in poller.poll()):
+            time.sleep(0.05)
+        time.sleep(0.2)  # an idle child leaves by itself, with its answer flushed
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def once(path: Path, index: int, answer: Path | None) -> int:
+    """Run the job in a file and return the exit code: 0 ok, 1 the candidate's fault, 2 not run."""
+    with path.open("rb") as stream:
+        header, blobs = read_frame(stream, max_bytes=_MAX_BLOBS)
+    reply: dict[str, Any]
+    data: list[bytes] = []
+    try:
+        device = open_device(index)
+    except Failed as exc:
+        reply = exc.answer
+    else:
+        reply, data = answer_job(header, blobs, device, Modules())
+    if answer is not None:
+        with answer.open("wb") as stream:
+            write_frame(stream, reply, data)
+    else:
+        sys.stderr.write(f"{reply['status']}: {reply.get('message', '')}\n")
+    return {"ok": 0, "fault": 1}.get(reply["status"], 2)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Serve jobs on two descriptors (`N IN OUT`), or run one from a file (`--once JOBFILE`)."""
+    parser = argparse.ArgumentParser(prog="cuda_harness.tools.execute.cuda.child")
+    parser.add_argument(
+        "channel", nargs="*", type=int, help="device, descriptor to read, descriptor to write"
+    )
+    parser.add_argument(
+        "--once", type=Path, help="a job as one frame: JSON header, cubin, inputs call by call"
+    )
+    parser.add_argument("--device", type=int, default=0)
+    parser.add_argument("--answer", type=Path, help="file for the answer's frame")
+    parser.add_argument("--list", action="store_true", help="print visible devices as JSON")
+    given = parser.parse_args(argv)
+    if given.list:
+        from cuda_harness.tools.execute.cuda.devices import print_visible
+
+        print_visible()
+        return
+    if given.once is not None:
+        code = once(given.once, given.device, given.answer)
+        sys.stderr.flush()
+        if code == 0:
+            sys.exit(0)  # profilers and sanitizers see the context taken down in order
+        os._exit(code)
+    index, fd_in, fd_out = given.channel
+    die_with_channel(fd_in)
+    serve(index, os.fdopen(fd_in, "rb"), os.fdopen(fd_out, "wb"))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import ctypes
 from typing import Any
 
 from cuda_harness.state.names import ITEM_BYTES
+from cuda_harness.tools.execute.cuda.faults import check
 
 _TYPES = {
     "uint8": "UINT8", "int8": "UINT8", "bool": "UINT8", "float8_e4m3": "UINT8", "float8_e5m2": "UINT8",
@@ -14,8 +15,6 @@ _TYPES = {
 
 def encode(driver: Any, address: int, spec: dict[str, Any]) -> Any:  # noqa: ANN401 - driver module and CUtensorMap
     """Return the descriptor of a buffer as a by-value launch argument; raises `Failed` with the reason."""
-    from cuda_harness.tools.execute.cuda.child import check
-
     rank, item = len(spec["shape"]), ITEM_BYTES[spec["dtype"]]
     sizes = list(reversed(spec["shape"]))
     strides, step = [], item

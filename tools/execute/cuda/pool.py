@@ -1,0 +1,163 @@
+"""GPU children kept ready: one warm spare, and the children of candidates that still have jobs to run."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cuda_harness.tools.execute.cuda.worker import Command, Worker
+
+START_S = 60.0
+"""Seconds that imports and a context may take."""
+_KEPT = 3
+"""Candidates whose children are kept between their jobs; each holds a context of some hundred MiB."""
+
+
+class NotStarted(Exception):  # noqa: N818 - becomes ExecutorUnavailable or a JobNotRun
+    """A child did not come up: why, and what to do."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.reason, self.remedy = reason, remedy
+
+
+class Pool:
+    """Hands out children; safe to use from several threads."""
+
+    def __init__(
+        self, command: Command, *, environment: Mapping[str, str] | None = None, cancel: threading.Event | None = None,
+        start_s: float = START_S,
+    ) -> None:  # fmt: skip
+        self._make: Callable[[], Worker] = lambda: Worker(command, environment)
+        self._cancel = cancel or threading.Event()
+        self._start_s = start_s
+        self._lock = threading.Lock()
+        self._spare: Worker | None = None
+        self._kept: OrderedDict[str, Worker] = OrderedDict()
+        self._busy: set[Worker] = set()
+        self._closed = False
+
+    def take(self, key: str | None) -> Worker:
+        """Return the child that served `key` before, else a fresh one; the caller gives it back or drops it.
+
+        Args:
+            key: Candidate; `None`: a process that served nobody.
+
+        Raises:
+            NotStarted: If CUDA does not start.
+        """
+        with self._lock:
+            worker = self._kept.pop(key, None) if key is not None else None
+            if worker is not None and not worker.is_alive:
+                worker.kill()
+                worker = None
+            if worker is None:
+                worker, self._spare = self._spare or self._make(), None
+            self._busy.add(worker)
+        try:
+            self._await_ready(worker)
+        except NotStarted:
+            self.drop(worker)
+            raise
+        return worker
+
+    def give(self, key: str | None, worker: Worker) -> None:
+        """Keep a healthy child for the next job of its candidate."""
+        surplus: list[Worker] = []
+        with self._lock:
+            self._busy.discard(worker)
+            if key is None or self._closed or key in self._kept:
+                surplus.append(worker)
+            else:
+                self._kept[key] = worker
+                while len(self._kept) > _KEPT:
+                    surplus.append(self._kept.popitem(last=False)[1])
+        for old in surplus:
+            old.kill()
+
+    def give_spare(self, worker: Worker) -> None:
+        """Put back a child that served no candidate."""
+        with self._lock:
+            self._busy.discard(worker)
+            if self._spare is None and not self._closed:
+                self._spare = worker
+                return
+        worker.kill()
+
+    def drop(self, worker: Worker) -> str:
+        """End a child and return its stderr."""
+        with self._lock:
+            self._busy.discard(worker)
+        return worker.kill()
+
+    def forget(self, key: str) -> None:
+        """End the child kept for a candidate, if there is one."""
+        with self._lock:
+            worker = self._kept.pop(key, None)
+        if worker is not None:
+            worker.kill()
+
+    def prepare(self) -> None:
+        """Start a spare unless one waits already; returns at once."""
+        with self._lock:
+            if self._spare is None and not self._closed and not self._cancel.is_set():
+                self._spare = self._make()
+
+    def settle(self) -> None:
+        """Wait until a spare under way has its context, so that its start disturbs no timing."""
+        with self._lock:
+            worker = self._spare
+        if worker is not None:
+            try:
+                self._await_ready(worker)
+            except NotStarted:
+                with self._lock:
+                    if self._spare is worker:
+                        self._spare = None
+                worker.kill()
+
+    def _await_ready(self, worker: Worker) -> None:
+        with worker.starting:
+            if worker.ready is not None:
+                return
+            try:
+                first = worker.receive(time.monotonic() + self._start_s, 1 << 20, self._cancel)
+            except EOFError:
+                first = None
+            if first is not None and first[0].get("status") == "ready":
+                worker.ready = first[0]["device"]
+                return
+        if self._cancel.is_set():
+            reason = "the run was cancelled"
+            raise NotStarted(reason, "")
+        told: dict[str, Any] = first[0] if first else {}
+        said = worker.stderr().strip()[-300:]
+        reason = str(
+            told.get("message") or said or f"the GPU process did not start within {self._start_s:.0f} s"
+        )
+        raise NotStarted(
+            reason, str(told.get("remedy") or "see `cuda-harness doctor`, or use --executor cpu")
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called: a child that dies then is nobody's fault."""
+        return self._closed
+
+    def pids(self) -> list[int]:
+        """Return the process ids of all living children."""
+        with self._lock:
+            all_ = [*self._kept.values(), *self._busy, *([self._spare] if self._spare else [])]
+        return [w.pid for w in all_]
+
+    def close(self) -> None:
+        """End all children; idempotent."""
+        with self._lock:
+            self._closed = True
+            every = [*self._kept.values(), *self._busy, *([self._spare] if self._spare else [])]
+            self._kept.clear()
+            self._busy.clear()
+            self._spare = None
+        for worker in every:
+            worker.kill()
