@@ -53,6 +53,7 @@ def generate(
     settings: Settings | None = None,
     ir: KernelIR | None = None,
     context: RunContext | None = None,
+    progress: bool | None = None,
 ) -> "RunResult":
     """Return a verified kernel for `request`, or the best there is, with the evidence.
 
@@ -70,6 +71,7 @@ def generate(
         settings: All settings at once; `None`: environment and `cuda-harness.toml`.
         ir: Skip the Planner.
         context: A context of your own; the arguments above it are then ignored.
+        progress: Show progress; `None`: in a notebook and in IPython only. A listener of the context's own is kept.
 
     Raises:
         ConfigError: If the request or a setting is unusable; the user acts.
@@ -84,24 +86,42 @@ def generate(
     if ir is not None:
         folder.write_text("ir.json", ir.to_json())
         start["ir"] = ir
-    return _drive(folder, context, start)
+    with _watched(context, progress):
+        return _drive(folder, context, start)
+
+
+@contextlib.contextmanager
+def _watched(context: RunContext, progress: bool | None) -> Iterator[None]:
+    """Show the run inside the block unless the context has a listener already."""
+    from cuda_harness.graph.live import watching
+
+    if context.listener is not None:
+        yield
+        return
+    with watching(context.effective.budget, wanted=progress) as listener:
+        context.listener = listener
+        try:
+            yield
+        finally:
+            context.listener = None
 
 
 async def agenerate(request: str, **arguments: Any) -> "RunResult":  # noqa: ANN401 - those of `generate`
     """Return what `generate` returns, without blocking the loop; cancelling the task stops the run's children."""
     context = arguments.pop("context", None) or make_context(
-        **{k: v for k, v in arguments.items() if k != "ir"}
+        **{k: v for k, v in arguments.items() if k not in {"ir", "progress"}}
     )
-    work = asyncio.get_running_loop().run_in_executor(
-        None, lambda: generate(request, context=context, ir=arguments.get("ir"))
-    )
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        context.cancelled.set()
-        with contextlib.suppress(Exception):
-            await work
-        raise
+    with _watched(context, arguments.get("progress")):
+        work = asyncio.get_running_loop().run_in_executor(
+            None, lambda: generate(request, context=context, ir=arguments.get("ir"), progress=False)
+        )
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            context.cancelled.set()
+            with contextlib.suppress(Exception):
+                await work
+            raise
 
 
 def resume(
@@ -206,6 +226,7 @@ def _drive(folder: "RunFolder", context: RunContext, start: dict[str, Any] | Non
     from cuda_harness.graph.build import build_graph
     from cuda_harness.graph.outcome import deliver
     from cuda_harness.graph.result import RunResult
+    from cuda_harness.graph.waiting import interruptible
     from cuda_harness.state.harness import HarnessState
 
     run_id = folder.read_json("manifest.json")["run_id"]
@@ -222,7 +243,9 @@ def _drive(folder: "RunFolder", context: RunContext, start: dict[str, Any] | Non
         if start is None:
             start = _reopen(graph, config, folder, context)
         try:
-            graph.invoke(start, config, context=context, durability="sync")
+            interruptible(
+                lambda: graph.invoke(start, config, context=context, durability="sync"), context.cancelled
+            )
             state = HarnessState.model_validate(graph.get_state(config).values)
         except (KeyboardInterrupt, GraphRecursionError) as exc:
             state = HarnessState.model_validate(graph.get_state(config).values or (start or {}))

@@ -1,6 +1,5 @@
 """`result(x)` on arrays that lie on a GPU: the kernel runs there and the answer comes back as the same kind."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
