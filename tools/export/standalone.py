@@ -29,15 +29,17 @@ class Standalone:
     includes: str
     device: str
     """Prelude, macros and kernel in a namespace; needs nvcc."""
-    host: str
-    """Plain C++ over the runtime API; names the kernels only by their address."""
+    support: str
+    """What main stands on: plain C++ over the runtime API, the same for every program."""
+    main: str
+    """The plan; it names the kernels only by their address."""
     build: tuple[str, ...]
     """The compiler's arguments without input and output, for example `-std=c++17`."""
 
     @property
     def text(self) -> str:
         """The whole file."""
-        return self.head + self.includes + self.device + self.host
+        return self.head + self.includes + self.device + self.support + self.main
 
 
 def standalone(
@@ -82,10 +84,10 @@ def standalone(
         build.append("-use_fast_math")
     if plan.compile.max_registers is not None:
         build.append(f"-maxrregcount={plan.compile.max_registers}")
-    host = (fill_kernel() if writer.needs_fill else "") + "\n" + _data("host.h")
-    host += _data("tensor_map.h") if writer.needs_tensor_map else ""
-    host += _main(subject, writer, steps, fixed=fixed, files=files or {})
-    return Standalone(_head(subject, build), part.includes, part.kernel, host, tuple(build))
+    device = part.kernel + (fill_kernel() if writer.needs_fill else "")
+    support = "\n" + _data("host.h") + (_data("tensor_map.h") if writer.needs_tensor_map else "")
+    main = _main(subject, writer, steps, fixed=fixed, files=files or {})
+    return Standalone(_head(subject, build), part.includes, device, support, main, tuple(build))
 
 
 def _refuse(ir: KernelIR) -> None:

@@ -1,0 +1,184 @@
+"""The standalone program asks the runtime for what `expand` says, over the whole library and several sizes.
+
+All programs are compiled at once by g++ against a stand-in that writes down launches, fills, copies and symbols.
+"""
+
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.names import ITEM_BYTES
+from cuda_harness.tools.execute.dtypes import np_dtype
+from cuda_harness.tools.execute.protocol import (
+    CopyOp, DeviceFacts, FillOp, LaunchOp, Op, PointerArg, Program, SymbolOp, ValueArg, WhileOp,
+)  # fmt: skip
+from cuda_harness.tools.export.standalone import Standalone, standalone
+from cuda_harness.tools.export.subject import Subject, load_subject
+from cuda_harness.tools.ir.program import expand
+from cuda_harness.tools.synthesize.shapes import shapes
+from cuda_harness.tools.toolchain.source import KernelSignature, inspect
+
+ROOT = Path(__file__).resolve().parents[3]
+NAMES = sorted(p.parent.name for p in (ROOT / "examples" / "kernels").glob("*/ir.json"))
+
+
+@dataclass(frozen=True)
+class Built:
+    binary: Path
+    subjects: dict[str, Subject]
+
+
+def stand_ins(subject: Subject, program: Standalone) -> str:
+    """Return what the host part names of the device part, for g++."""
+    facts = inspect(subject.kernel.source)
+    done = expanded(subject, subject.ir.target_dims)
+    text = "namespace kernel_source {\n"
+    text += "".join(f"void {k.name}() {{}}\n" for k in facts.kernels)
+    text += "".join(f'Stand {g.name}{{"{g.name}"}};\n' for g in facts.globals if g.space == "constant")
+    text += "}\nnamespace compiled {\n"
+    text += "".join(f"constexpr long long {n}_ = {v};\n" for n, v in done.macros)
+    text += "}\nnamespace fill_kernels { template <class T> void fill(T*, T, long long) {} }\n"
+    known = [
+        f'{{(const void*)&kernel_source::{k.name}, "{k.name}", {{{", ".join(map(str, sizes(k)))}}}}}'
+        for k in facts.kernels
+    ]
+    known += [
+        f'{{(const void*)&fill_kernels::fill<{word}>, "fill", {{8, sizeof({word}), 8}}}}'
+        for word in ("unsigned char", "unsigned short", "unsigned int", "unsigned long long")
+    ]
+    text += f"void tell() {{ known() = {{{', '.join(known)}}}; }}\n"
+    return text + program.main.replace("int main(", "int run(")
+
+
+def sizes(kernel: KernelSignature) -> list[int]:
+    return [0 if p.is_pointer else ITEM_BYTES[p.dtype or "int64"] for p in kernel.parameters]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++")
+    folder = tmp_path_factory.mktemp("programs")
+    subjects = {n: load_subject(ROOT / "examples" / "kernels" / n, allow_unverified=True) for n in NAMES}
+    programs = {n: standalone(s) for n, s in subjects.items()}
+    text = '#include "recording_cuda.h"\n' + next(iter(programs.values())).support
+    for name, program in programs.items():
+        text += f"namespace program_{name} {{\n{stand_ins(subjects[name], program)}}}\n"
+    text += "int main(int argc, char** argv) {\n  std::string name = argv[1];\n"
+    for name in NAMES:
+        text += f'  if (name == "{name}") {{ program_{name}::tell(); return program_{name}::run(argc - 1, argv + 1); }}\n'
+    text += "  return 99;\n}\n"
+    source = folder / "programs.cpp"
+    source.write_text(text)
+    binary = folder / "programs"
+    argv = ["g++", "-std=c++17", "-O0", "-Wall", "-Werror", "-Wno-unused", f"-I{ROOT / 'tests' / 'fakes'}", str(source),
+            "-o", str(binary)]  # fmt: skip
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[:4000]
+    yield Built(binary, subjects)
+    shutil.rmtree(folder)
+
+
+def expanded(subject: Subject, dims: dict[str, int]) -> Program:
+    done = expand(
+        subject.ir, subject.kernel.plan, dims=dims, scalars={}, tunables=None,
+        kernels=inspect(subject.kernel.source).kernels, device=DeviceFacts("any"),
+    )  # fmt: skip
+    assert isinstance(done, Program), done
+    return done
+
+
+def expected_log(program: Program) -> list[str]:
+    """Return what the stand-in would write for these operations."""
+    names = [b.name for b in program.buffers]
+    memory = {b.name: np.zeros(b.count * np_dtype(b.dtype).itemsize, np.uint8) for b in program.buffers}
+    items = {b.name: np_dtype(b.dtype).itemsize for b in program.buffers}
+    lines: list[str] = []
+
+    def do(op: Op) -> None:
+        match op:
+            case LaunchOp():
+                args = [encoded(a, names) for a in op.args]
+                axes = [",".join(map(str, axis)) for axis in (op.grid, op.block)]
+                extra = ["cooperative"] if op.cooperative else []
+                extra += ["cluster " + ",".join(map(str, op.cluster))] if op.cluster else []
+                lines.append(" ".join(["launch", op.kernel, *axes, str(op.shared_bytes), *args, *extra]))
+            case FillOp():
+                if memory[op.buffer].size:
+                    one = op.pattern[:1] if len(set(op.pattern)) == 1 else op.pattern
+                    lines.append(f"fill {names.index(op.buffer)} {one.hex()}")
+                    memory[op.buffer][:] = np.resize(
+                        np.frombuffer(op.pattern, np.uint8), memory[op.buffer].size
+                    )
+            case CopyOp():
+                if memory[op.source].size:
+                    size = memory[op.source].size
+                    lines.append(f"copy {names.index(op.destination)} {names.index(op.source)} {size}")
+                    memory[op.destination][:] = memory[op.source]
+            case SymbolOp():
+                if memory[op.source].size:
+                    lines.append(f"symbol {op.symbol} {names.index(op.source)} {memory[op.source].size}")
+            case WhileOp():
+                for _ in range(op.limit):
+                    if not memory[op.flag][: items[op.flag]].any():
+                        return
+                    for inner in op.body:
+                        do(inner)
+
+    for op in program.ops:
+        do(op)
+    return lines
+
+
+def encoded(arg: object, names: list[str]) -> str:
+    if isinstance(arg, PointerArg):
+        return f"b{names.index(arg.buffer)}"
+    assert isinstance(arg, ValueArg)
+    if arg.dtype == "bool":
+        return struct.pack("?", arg.value).hex()
+    return np.asarray(arg.value).astype(np_dtype(arg.dtype)).tobytes().hex()
+
+
+def some_sizes(ir: KernelIR) -> list[dict[str, int]]:
+    return shapes(ir, [32, 128, 256], count=3, budget=3_000_000, seed=7, largest=5_000)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_program_makes_the_launches_of_the_plan(name: str, built: Built, tmp_path: Path) -> None:
+    subject = built.subjects[name]
+    for dims in some_sizes(subject.ir):
+        for tensor in subject.ir.inputs:
+            size = int(np.prod(tensor.dims(dims), dtype=np.int64)) * ITEM_BYTES[tensor.dtype]
+            with (tmp_path / f"{tensor.name}.bin").open("wb") as file:
+                file.truncate(size)
+        given = [w for d in subject.ir.dims if not d.fixed for w in (f"--{d.name}", str(dims[d.name]))]
+        done = subprocess.run(
+            [str(built.binary), name, *given, "--data-folder", str(tmp_path)],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{dims}: {done.stderr}"
+        assert done.stdout.splitlines() == expected_log(expanded(subject, dims)), dims
+        for tensor in subject.ir.outputs:
+            size = int(np.prod(tensor.dims(dims), dtype=np.int64)) * ITEM_BYTES[tensor.dtype]
+            assert (tmp_path / f"{tensor.name}.bin").stat().st_size == size
+
+
+@pytest.mark.parametrize("arguments", [["--n", "-1"], ["--n", "x"], ["--n"], ["--what", "1"], ["--n", "7"]])
+def test_a_wrong_call_is_refused(arguments: list[str], built: Built, tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(b"\0" * 12)
+    (tmp_path / "y.bin").write_bytes(b"\0" * 12)
+    done = subprocess.run(
+        [str(built.binary), "axpy", "--data-folder", str(tmp_path), *arguments],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert re.match(r"error: \S", done.stderr)
+    assert "launch" not in done.stdout
