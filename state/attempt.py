@@ -18,11 +18,13 @@ class Attempt(Model):
     parent: int | None = None
     branch: str = "main"
     strategy: str = "first"
-    """`first`, `repair`, `redesign`, or the name of the optimisation idea."""
+    """`first`, `repair`, `redesign`, `tune`, or the name of the optimisation idea."""
     expectation: Short = ""
     """What the idea should move, and by how much."""
     sha256: str | None = None
     """Identity of the kernel (source and plan); `None` when the reply held no kernel."""
+    design: str | None = None
+    """Identity by tokens and plan: comments, spacing and notes do not count."""
     unusable: Short = ""
     """Why no kernel came out of the reply, after its repair turn."""
     verdict: Verdict | None = None

@@ -7,6 +7,9 @@ from pydantic import Field, model_validator
 from cuda_harness.state.serde import Model
 
 
+DEFAULT_ROUNDS = 3
+
+
 class Price(Model):
     """Money for a million tokens, set by the user for one model."""
 
@@ -26,21 +29,37 @@ class Budget(Model):
     """Correctness: failed kernels that may be repaired before the design is given up."""
     redesigns: int = Field(default=1, ge=0)
     """Correctness: new designs from the IR after that."""
-    rounds: int = Field(default=3, ge=0)
-    """Performance: rounds of branches after the first verified kernel."""
+    rounds: int | None = Field(default=None, ge=0, le=100)
+    """Performance: rounds of branches after the first verified kernel. `None`: `DEFAULT_ROUNDS` where time is
+    measured, none where it is not, since a kernel that cannot be timed is rarely worth the calls."""
     branches: int = Field(default=2, ge=1, le=16)
     """Performance: ideas tried in one round."""
+    branch_repairs: int = Field(default=2, ge=0)
+    """Performance: failed kernels of one branch that may be repaired before its idea is given up."""
+    patience: int = Field(default=2, ge=1)
+    """Performance: rounds without a significant gain after which the search stops."""
+
+    def rounds_when(self, *, timed: bool) -> int:
+        """Return how many rounds may follow a verified kernel."""
+        if self.rounds is not None:
+            return self.rounds
+        return DEFAULT_ROUNDS if timed else 0
+
+    @property
+    def attempts_per_branch(self) -> int:
+        """Ids that a branch reserves: its kernel, its repairs, and one with other numbers for its tunables."""
+        return self.branch_repairs + 2
 
     @property
     def max_attempts(self) -> int:
-        """The most kernels a run can write under this budget."""
+        """The most kernels a run can hold under this budget."""
         correctness = (self.redesigns + 1) * (self.repairs + 1)
-        return correctness + self.rounds * self.branches * (self.repairs + 1)
+        return correctness + self.rounds_when(timed=True) * self.branches * self.attempts_per_branch
 
     @property
     def recursion_limit(self) -> int:
-        """Upper bound of graph steps: each attempt passes coder, verifier, profiler and evolver at most once."""
-        return 16 + 4 * self.max_attempts
+        """Upper bound of graph steps, of the run and of a branch: each attempt passes a handful of nodes once."""
+        return 24 + 5 * self.max_attempts
 
 
 class Usage(Model):

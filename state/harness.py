@@ -15,6 +15,7 @@ from cuda_harness.state.budget import Budget, Spend, Stop
 from cuda_harness.state.errors import StateError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import Short
+from cuda_harness.state.rounds import BranchEnd, BranchPlan, Round, merge_ends, merge_rounds
 from cuda_harness.state.serde import Model, describe
 from cuda_harness.state.suite import SuiteSummary
 
@@ -27,6 +28,9 @@ class Decision(Model):
     strategy: str = "first"
     expectation: Short = ""
     branch: str = "main"
+    round: int = 0
+    branches: tuple[BranchPlan, ...] = ()
+    """With `branch`: what to try, each with attempt ids of its own."""
 
 
 class Result(BaseModel):
@@ -55,6 +59,8 @@ class HarnessState(BaseModel):
     suite: SuiteSummary | None = None
     attempts: Annotated[dict[int, Attempt], merge_attempts] = Field(default_factory=dict)
     decision: Decision | None = None
+    rounds: Annotated[dict[int, Round], merge_rounds] = Field(default_factory=dict)
+    ended: Annotated[dict[str, BranchEnd], merge_ends] = Field(default_factory=dict)
     spend: Spend = Spend()
     stop: Stop | None = None
     result: Result | None = None
@@ -89,6 +95,47 @@ class CoderView(BaseModel):
     decision: Decision | None = None
 
 
+class BranchState(BaseModel):
+    """All channels of one branch: its idea, its parent and its own attempts, nothing of its siblings."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    plan: BranchPlan
+    run_dir: str = ""
+    target: str = ""
+    budget: Budget = Budget()
+    ir: KernelIR | None = None
+    suite: SuiteSummary | None = None
+    known: dict[int, str] = Field(default_factory=dict)
+    """Designs that were tried before this round, by attempt: none is built twice."""
+    attempts: Annotated[dict[int, Attempt], merge_attempts] = Field(default_factory=dict)
+    ended: Annotated[dict[str, BranchEnd], merge_ends] = Field(default_factory=dict)
+
+    @property
+    def own(self) -> dict[int, Attempt]:
+        """The attempts of this branch, without its parent."""
+        return {i: a for i, a in self.attempts.items() if self.plan.owns(i)}
+
+
+class BranchOutput(BaseModel):
+    """What a branch hands back to the run."""
+
+    attempts: Annotated[dict[int, Attempt], merge_attempts] = Field(default_factory=dict)
+    ended: Annotated[dict[str, BranchEnd], merge_ends] = Field(default_factory=dict)
+
+
+class BranchCoderView(BaseModel):
+    """What a Coder sees in a branch: the idea, the parent and its own attempts; no data, no reference."""
+
+    plan: BranchPlan
+    run_dir: str = ""
+    target: str = ""
+    budget: Budget = Budget()
+    ir: KernelIR | None = None
+    known: dict[int, str] = Field(default_factory=dict)
+    attempts: dict[int, Attempt] = Field(default_factory=dict)
+
+
 class VerifierView(BaseModel):
     """The kernel to judge, the IR and the suite that judges."""
 
@@ -118,6 +165,8 @@ class EvolverView(BaseModel):
     suite: SuiteSummary | None = None
     attempts: dict[int, Attempt] = Field(default_factory=dict)
     decision: Decision | None = None
+    rounds: dict[int, Round] = Field(default_factory=dict)
+    ended: dict[str, BranchEnd] = Field(default_factory=dict)
     stop: Stop | None = None
 
 
@@ -133,6 +182,8 @@ class StateUpdate(TypedDict, total=False):
     suite: SuiteSummary | None
     attempts: dict[int, Attempt]
     decision: Decision | None
+    rounds: dict[int, Round]
+    ended: dict[str, BranchEnd]
     spend: Spend
     stop: Stop | None
     result: Result | None

@@ -6,9 +6,11 @@ from typing import Literal
 
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.budget import Budget
+from cuda_harness.state.rounds import BranchPlan, Round
 
 Attempts = Mapping[int, Attempt]
 CorrectnessStep = Literal["repair", "redesign", "give_up"]
+BranchStep = Literal["write", "repair", "end"]
 
 _HOPELESS = frozenset({"environment", "oracle", "weak_suite", "resources"})
 """Classes that another kernel cannot mend."""
@@ -25,6 +27,37 @@ def best_verified(attempts: Attempts) -> Attempt | None:
     """Return the fastest verified attempt; untimed ones rank behind, the earlier one first."""
     verified = [a for a in attempts.values() if a.status == "verified"]
     return min(verified, key=lambda a: (a.median_us is None, a.median_us or 0.0, a.id), default=None)
+
+
+def base_of(attempts: Attempts, rounds: Mapping[int, Round]) -> Attempt | None:
+    """Return the best verified kernel: the base that the rounds left, else the fastest of the first ones.
+
+    A kernel becomes base only by clearing the old base, so a faster single reading never replaces it.
+    """
+    if rounds:
+        last = attempts.get(rounds[max(rounds)].base_after)
+        if last is not None and last.status == "verified":
+            return last
+    return best_verified({i: a for i, a in attempts.items() if a.branch == "main"}) or best_verified(attempts)
+
+
+def branch_step(attempts: Attempts, plan: BranchPlan, budget: Budget) -> BranchStep:
+    """Return what a branch does next: its first kernel, a repair, or its end.
+
+    An idea is given up when its repairs are spent, when the same failure comes twice, and at once when no kernel
+    can mend the failure.
+    """
+    own = [attempts[i] for i in sorted(attempts) if plan.owns(i)]
+    if not own:
+        return "write"
+    last = own[-1]
+    if last.status == "verified" or last.failure_class in _HOPELESS | {"unsupported"}:
+        return "end"
+    written = [a for a in own if a.strategy != "tune"]
+    repeated = len(written) > 1 and failure_pattern(written[-1]) == failure_pattern(written[-2])
+    if len(written) > budget.branch_repairs or repeated or last.id >= plan.last:
+        return "end"
+    return "repair"
 
 
 def best_unverified(attempts: Attempts) -> Attempt | None:
