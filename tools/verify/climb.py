@@ -110,11 +110,19 @@ def program_for(climb: Climb, dims: dict[str, int], scalars: dict[str, Any]) -> 
 
 
 def job_for(
-    climb: Climb, program: Program, calls: tuple[Any, ...], mode: Mode, *, deadline_s: float, poison: int = 0
+    climb: Climb,
+    program: Program,
+    calls: tuple[Any, ...],
+    mode: Mode,
+    *,
+    deadline_s: float,
+    poison: int = 0,
+    fresh: bool = False,
 ) -> Job:
     """Return the job that runs a program of the candidate."""
     options = climb.kernel.plan.compile
     return Job(
         source=climb.kernel.source, program=program, calls=calls, mode=mode, poison=(climb.seed + poison * 7_777) & 0x7FFFFFFF,
         fast_math=options.fast_math, max_registers=options.max_registers, arch=climb.target, deadline_s=deadline_s,
+        fresh_process=fresh,
     )  # fmt: skip
