@@ -19,7 +19,7 @@ from cuda_harness.state.suite import Inputs, SuiteProof, SuiteSummary
 if TYPE_CHECKING:
     from cuda_harness.agents.context import Services
     from cuda_harness.tools.synthesize.reference import ReferenceFault
-    from cuda_harness.tools.synthesize.suite import Disagreement
+    from cuda_harness.tools.synthesize.suite import Disagreement, Suite
 
 MAX_CORRECTIONS = 2
 """A disagreement or a broken reference goes back to its author at most this often."""
@@ -34,6 +34,8 @@ class Drafts:
     loops: str
     asked_reference: int = 1
     asked_loops: int = 1
+    properties: Any = None
+    """As the reference's author listed them."""
     excused: str = ""
     """Why the formulas need not agree; empty: they must, where they can be evaluated."""
 
@@ -46,9 +48,9 @@ def synthesize_suite(state: SynthesizerView, runtime: Runtime[RunContext]) -> St
     if ir is None:
         msg = "the synthesizer was reached without an IR"
         raise StateError(msg)
-    reference, specs = _write_reference(services, state.request, ir, ordinal=0)
+    reference, specs, claims = _write_reference(services, state.request, ir, ordinal=0)
     loops = _write_loops(services, state.request, ir, ordinal=0)
-    drafts = Drafts(reference, specs, loops)
+    drafts = Drafts(reference, specs, loops, properties=claims)
     stop = _agree(services, state.request, ir, drafts)
     _save(services, drafts)
     if stop is not None:
@@ -63,6 +65,7 @@ def synthesize_suite(state: SynthesizerView, runtime: Runtime[RunContext]) -> St
         loops_sha256=sha256(drafts.loops),
         quorum="agreed",
         proof=proof,
+        properties=tuple(p.words for p in load_suite(services, ir).properties),
     )
     return {"suite": summary}
 
@@ -90,8 +93,8 @@ def _write_reference(
     ordinal: int,
     failure: dict[str, Any] | None = None,
     last: str | None = None,
-) -> tuple[str, Inputs]:
-    def parse(reply: Reply) -> tuple[str, Inputs]:
+) -> tuple[str, Inputs, Any]:
+    def parse(reply: Reply) -> tuple[str, Inputs, Any]:
         source = pick_python(reply.blocks)
         data = pick_json(reply, ("inputs", "properties"))
         try:
@@ -99,7 +102,7 @@ def _write_reference(
             check_specs(ir, specs)
         except ConfigError as exc:
             raise ReplyFault(exc.message) from exc
-        return source, specs
+        return source, specs, data.get("properties")
 
     from cuda_harness.tools.verify.bundle import check_specs
 
@@ -180,7 +183,7 @@ def _agree(services: "Services", request: str, ir: KernelIR, drafts: Drafts) -> 
             culprit = ruling.wrong
             failure = {**case, "ruling": ruling.reason}
         if culprit in {"reference", "both"}:
-            drafts.reference, drafts.specs = _write_reference(
+            drafts.reference, drafts.specs, drafts.properties = _write_reference(
                 services, request, ir, ordinal=drafts.asked_reference, failure=failure, last=drafts.reference
             )
             drafts.asked_reference += 1
@@ -247,5 +250,22 @@ def _prove(services: "Services", ir: KernelIR, drafts: Drafts) -> SuiteProof | S
         return Stop(reason=reason, detail=proof.message[:4_000])
     formulas = suite.formula_vote()
     words = formulas.message if isinstance(formulas, ReferenceFault) else formulas.reason
-    votes = {"loops": "agreed", "formulas": f"excused: {drafts.excused}" if drafts.excused else words}
+    votes = {
+        "properties": _settle_properties(services, suite, drafts),
+        "loops": "agreed",
+        "formulas": f"excused: {drafts.excused}" if drafts.excused else words,
+    }
     return proof.model_copy(update={"votes": {**proof.votes, **votes}})
+
+
+def _settle_properties(services: "Services", suite: "Suite", drafts: Drafts) -> str:
+    """Keep the properties that the reference has for every later suite of the run; return the note on all of them."""
+    from cuda_harness.tools.synthesize.properties import read_properties, settle, write_properties
+
+    read, notes = read_properties(suite.ir, drafts.specs, drafts.properties)
+    kept, dropped = settle(suite, read)
+    services.folder.write_json("suite/properties.json", write_properties(kept))
+    for note in (*notes, *dropped):
+        services.emit("property_dropped", detail=note[:300])
+    words = [f"the reference has it: {p.words}" for p in kept]
+    return "; ".join([*words, *notes, *dropped])[:4_000] or "none given"

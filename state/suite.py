@@ -63,6 +63,54 @@ class Inputs(Model):
             raise ConfigError(msg, remedy="mend the fields named above") from exc
 
 
+PropertyKind = Literal[
+    "rows_sum_to", "permutation_of", "symmetric", "nonnegative", "in_range",
+    "linear_in", "homogeneous_in", "shift_invariant_in", "monotone_in", "idempotent",
+]  # fmt: skip
+
+
+class Property(Model):
+    """Something that must hold whatever the inputs are; `output` names the output it speaks of.
+
+    rows_sum_to: sums along `axis` are `value` · permutation_of: the same elements as input `tensor` (along `axis`, if
+    given) · symmetric: in the last two axes · nonnegative · in_range: within `low` and `high` · linear_in: f(a + b) =
+    f(a) + f(b) in `tensor` · homogeneous_in: f(2 a) = 2^degree f(a) · shift_invariant_in: f(a + c) = f(a) for one
+    constant c · monotone_in: larger elements of `tensor` give no smaller output · idempotent: the output as input
+    `tensor` gives itself.
+    """
+
+    kind: PropertyKind
+    output: Identifier
+    tensor: Identifier | None = None
+    axis: int | None = None
+    value: float = 1.0
+    degree: float = 1.0
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The property in words."""
+        axis = "" if self.axis is None else f" along axis {self.axis}"
+        texts: dict[str, str] = {
+            "rows_sum_to": f"sums of {self.output}{axis or ' along axis -1'} are {self.value:g}",
+            "permutation_of": f"{self.output} is a permutation of {self.tensor}{axis}",
+            "symmetric": f"{self.output} is symmetric",
+            "nonnegative": f"{self.output} is not negative",
+            "in_range": f"{self.output} lies within {self.low} and {self.high}",
+            "linear_in": f"{self.output} is linear in {self.tensor}",
+            "homogeneous_in": f"{self.output} is homogeneous in {self.tensor} of degree {self.degree:g}",
+            "shift_invariant_in": f"{self.output} does not change when {self.tensor} is shifted by a constant",
+            "monotone_in": f"{self.output} grows with {self.tensor}",
+            "idempotent": f"{self.output} given as {self.tensor} gives itself",
+        }
+        return texts[self.kind]
+
+
+Change = Literal["", "base", "other", "sum", "doubled", "shifted", "raised", "fed"]
+"""How the inputs of a case that examines a property differ from those of its base."""
+
+
 class Case(Model):
     """One question to a kernel: sizes, scalars, regime, seed."""
 
@@ -72,6 +120,9 @@ class Case(Model):
     scalars: dict[str, float | int | bool] = Field(default_factory=dict)
     regime: str = "normal"
     seed: int = 0
+    change: Change = ""
+    changed: str = ""
+    """The input that `change` speaks of; for `fed`, as `input:output`."""
 
 
 class Plant(Model):

@@ -16,19 +16,21 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import FLOATS
 from cuda_harness.state.results import StageName
 from cuda_harness.state.serde import sha256
-from cuda_harness.state.suite import Case, Inputs
+from cuda_harness.state.suite import Case, Inputs, Property
 from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
 from cuda_harness.tools.synthesize.formula import Vote, value_at, vote
 from cuda_harness.tools.synthesize.inputs import draw, scalars_of
+from cuda_harness.tools.synthesize.properties import base_id, changed, grid, second, stored_properties
 from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, ReferenceRunner, Truth
 from cuda_harness.tools.synthesize.reference_child import describe_arrays, rebuild
 from cuda_harness.tools.synthesize.regimes import regimes_of
-from cuda_harness.tools.synthesize.shapes import Sizes, scaled_target, shapes, work
+from cuda_harness.tools.synthesize.shapes import Sizes, long_sizes, scaled_target, shapes, work
 
 Array = NDArray[Any]
 TINY_WORK = 60_000
 SHAPES_WORK = 3_000_000
 VALUES_WORK = 200_000
+LONG_WORK = 40_000_000
 _PERTURBATION = 2.0**-24
 _CACHE_BYTES = 256 << 20
 
@@ -85,6 +87,7 @@ class Suite:
         specs: Inputs | None = None,
         loops: str | None = None,
         folder: Path | None = None,
+        properties: Sequence[Property] | None = None,
     ) -> None:
         """Take the references as they are; nothing runs yet.
 
@@ -96,6 +99,7 @@ class Suite:
             specs: Domains of inputs.
             loops: A second, independent reference for tiny shapes.
             folder: Where truths are kept between attempts; `None`: in memory only.
+            properties: What must hold of outputs; `None`: those that lie in the folder.
         """
         self.ir, self.reference, self.loops = ir, reference, loops
         self.specs = specs or Inputs()
@@ -109,6 +113,7 @@ class Suite:
         self.deadline: float | None = None
         """When the time for judging is over (`time.monotonic`), `None`: each evaluation has its own limit only."""
         self._further: tuple[Case, ...] = self._read_further()
+        self.properties = self._read_properties() if properties is None else tuple(properties)
 
     # ---- cases ----
     def cases(
@@ -123,7 +128,8 @@ class Suite:
             return self._spread(stage, sizes, self._regimes()[:1] + ("ties",) * ("ties" in self._regimes()))
         if stage == "shapes":
             sizes = shapes(self.ir, [*tunables, 32, 1024], count=14, budget=SHAPES_WORK, seed=self.seed + 1)
-            return tuple(self._case(stage, s, "normal") for s in sizes)
+            longer = [s for s in long_sizes(self.ir, budget=LONG_WORK) if s not in sizes]
+            return tuple(self._case(stage, s, "normal") for s in [*sizes, *longer])
         if stage == "values":
             found = shapes(
                 self.ir, tunables, count=8, budget=8 * VALUES_WORK, seed=self.seed + 2, largest=300
@@ -173,6 +179,23 @@ class Suite:
             msg = f"{str(path)!r} is damaged: {exc}"
             raise ConfigError(msg, remedy="delete it: the suite is then proved anew") from exc
 
+    def _read_properties(self) -> tuple[Property, ...]:
+        path = self._folder / "properties.json" if self._folder is not None else None
+        if path is None or not path.is_file():
+            return ()
+        try:
+            data = json.loads(path.read_text())
+        except (OSError, ValueError, RecursionError) as exc:
+            msg = f"{str(path)!r} is damaged: {exc}"
+            raise ConfigError(msg, remedy="delete it: the properties are then not checked") from exc
+        return stored_properties(data, where=str(path))
+
+    def property_bases(self) -> list[Case]:
+        """Return the cases whose inputs metamorphic properties change; one for each size of stage `values`."""
+        sizes = [c.dims for c in self.cases("values")]
+        unique = [s for i, s in enumerate(sizes) if s not in sizes[:i]][:2]
+        return [self._case("values", s, "grid").model_copy(update={"change": "base"}) for s in unique]
+
     def _regimes(self) -> tuple[str, ...]:
         return regimes_of(self.ir, self.specs)
 
@@ -196,8 +219,30 @@ class Suite:
 
     # ---- inputs and truths ----
     def inputs(self, case: Case) -> dict[str, Array]:
-        """Return the inputs of a case in their exact dtypes."""
-        return draw(self.ir, self.specs, case)
+        """Return the inputs of a case in their exact dtypes; raises ConfigError."""
+        return self._changed_inputs(case) if case.change else draw(self.ir, self.specs, case)
+
+    def _changed_inputs(self, case: Case) -> dict[str, Array]:
+        """Return the inputs of a property's case: its base on a grid, one of them changed."""
+        base = case.model_copy(update={"id": base_id(case), "change": "base", "changed": ""})
+        drawn = draw(self.ir, self.specs, base)
+        for tensor in self.ir.inputs:
+            if tensor.dtype in FLOATS and tensor.name not in self.specs.specs:
+                key = zlib.crc32(f"{tensor.name}:grid:{base.id}".encode())
+                rng = np.random.default_rng(np.random.SeedSequence([base.seed, key]))
+                drawn[tensor.name] = grid(tensor, tensor.dims(case.dims), rng)
+        name, _, output = case.changed.partition(":")
+        if case.change == "fed":
+            answers = self.answers([base])
+            if isinstance(answers, ReferenceFault) or base.id not in answers:
+                msg = f"there is no truth of {output!r} to feed back"
+                raise ConfigError(msg, remedy="mend the reference")
+            with np.errstate(all="ignore"):
+                drawn[name] = answers[base.id].arrays[output].astype(drawn[name].dtype)
+        elif name:
+            tensor = self.ir.tensor(name)
+            drawn[name] = changed(case, tensor, drawn[name], second(case, tensor))
+        return drawn
 
     def answers(
         self, cases: Sequence[Case], *, deadline_s: float = 120.0

@@ -25,6 +25,7 @@ from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.suite import Answer
 from cuda_harness.tools.verify.climb import Climb, Skipped, fail, job_for, leave_unmeasured, program_for
 from cuda_harness.tools.verify.compare import Expected, Mismatch, compare_outputs
+from cuda_harness.tools.verify.properties import named
 
 
 def expected_of(answer: Answer) -> Expected:
@@ -34,7 +35,7 @@ def expected_of(answer: Answer) -> Expected:
 
 def run_cases(
     climb: Climb, stage: StageName, cases: Sequence[Case], executor: Executor, mode: Mode, *, poison: int = 0,
-    keep: dict[str, dict[str, Array]] | None = None,
+    keep: dict[str, dict[str, Array]] | None = None, fresh: bool = False,
 ) -> str:  # fmt: skip
     """Run cases and compare them; return what was covered, in a few words.
 
@@ -46,6 +47,7 @@ def run_cases(
         mode: Plain or check.
         poison: Varies the bytes of outputs and scratch.
         keep: Receives the outputs by case.
+        fresh: Run in processes that have served nobody.
     """
     if stage == "values":
         cases = sorted(cases, key=lambda c: str(c.dims))
@@ -63,7 +65,9 @@ def run_cases(
             leave_unmeasured(
                 stage, "resources", f"the time for judging is over after {run} of {len(cases)} cases"
             )
-        outputs = _run_group(climb, stage, group, answers, executor, mode, poison=poison, left=left)
+        outputs = _run_group(
+            climb, stage, group, answers, executor, mode, poison=poison, left=left, fresh=fresh
+        )
         if keep is not None:
             keep |= {c.id: _defined(o.arrays, answers[c.id]) for c, o in zip(group, outputs, strict=True)}
         run += len(group)
@@ -101,7 +105,7 @@ def _batches(cases: Sequence[Case]) -> list[list[Case]]:
 
 def _run_group(
     climb: Climb, stage: StageName, group: Sequence[Case], answers: dict[str, Answer], executor: Executor, mode: Mode, *,
-    poison: int, left: float,
+    poison: int, left: float, fresh: bool,
 ) -> tuple[CallOutput, ...]:  # fmt: skip
     first = group[0]
     program = program_for(climb, first.dims, first.scalars)
@@ -109,7 +113,9 @@ def _run_group(
         fail(stage, program.class_, f"at sizes {first.dims}: {program.message}", program.evidence)
     calls = tuple(climb.suite.inputs(c) for c in group)
     deadline_s = min(left, 60.0 if stage == "target" else 20.0)
-    done = executor.run(job_for(climb, program, calls, mode, deadline_s=deadline_s, poison=poison))
+    done = executor.run(
+        job_for(climb, program, calls, mode, deadline_s=deadline_s, poison=poison, fresh=fresh)
+    )
     where = {"dims": first.dims, "regime": first.regime}
     if isinstance(done, JobFault):
         if done.fault == "timeout" and left < 20.0:
@@ -162,11 +168,14 @@ def _compare_calls(
                 if number > 0 and stage == "repeat"
                 else ""
             )
+            broken = named(climb.suite, case, answer, call.arrays, inputs)
+            also = f"; it violates a property: {broken}" if broken else ""
+            text = f"{found.message}{hint}{also} [sizes {case.dims}, regime {case.regime}]"
             fail(
                 stage,
                 found.class_,
-                f"{found.message}{hint} [sizes {case.dims}, regime {case.regime}]",
-                {**found.evidence, **where},
+                text,
+                {**found.evidence, **where, **({"property": broken} if broken else {})},
             )
 
 

@@ -18,6 +18,7 @@ from cuda_harness.tools.synthesize.shapes import work
 from cuda_harness.tools.toolchain.source import inspect
 from cuda_harness.tools.verify.cases import run_cases
 from cuda_harness.tools.verify.climb import Climb, Ending, fail, leave_unmeasured, program_for
+from cuda_harness.tools.verify.metamorphic import check_properties
 from cuda_harness.tools.verify.policy import float_atomics, review
 from cuda_harness.tools.verify.target import CPU_TARGET_S, bearable_target
 
@@ -161,10 +162,11 @@ def shapes_stage(climb: Climb) -> str:
 
 
 def values_stage(climb: Climb) -> str:
-    """Regimes of values that find mistakes of numerics."""
-    return run_cases(
-        climb, "values", climb.suite.cases("values", tunables=climb.tunables), climb.executor, "plain"
-    )
+    """Regimes of values that find mistakes of numerics, and the properties that must hold of any."""
+    outputs: dict[str, dict[str, Array]] = {}
+    cases = climb.suite.cases("values", tunables=climb.tunables)
+    detail = run_cases(climb, "values", cases, climb.executor, "plain", keep=outputs)
+    return detail + check_properties(climb, outputs)
 
 
 def target_stage(climb: Climb) -> str:
@@ -203,7 +205,10 @@ def repeat_stage(climb: Climb) -> str:
     first: dict[str, dict[str, Array]] = {}
     again: dict[str, dict[str, Array]] = {}
     run_cases(climb, "repeat", cases, climb.executor, "plain", poison=1, keep=first)
-    detail = run_cases(climb, "repeat", tuple(reversed(cases)), climb.executor, "plain", poison=2, keep=again)
+    # The first calls come after all those of earlier stages, the second in a process that has seen none of them.
+    detail = run_cases(
+        climb, "repeat", tuple(reversed(cases)), climb.executor, "plain", poison=2, keep=again, fresh=True
+    )
     differing = _differing_bits(first, again)
     if differing is not None:
         text = f"the bits of output {differing!r} differ between two runs on the same inputs"
