@@ -223,6 +223,23 @@ def test_input_specs_are_kept_and_checked(tmp_path: Path, runner: ReferenceRunne
     assert json.loads((tmp_path / "suite/inputs.json").read_text())["x"]["distribution"] == "uniform"
 
 
+def test_properties_are_held_against_the_reference(tmp_path: Path, runner: ReferenceRunner) -> None:
+    claims = [
+        {"kind": "linear_in", "output": "m", "tensor": "x"},
+        {"kind": "nonnegative", "output": "m"},
+        {"kind": "pretty", "output": "m"},
+    ]
+    reply = f"```python\n{VECTORISED}```\n```json\n{json.dumps({'inputs': {}, 'properties': claims})}\n```"
+    suite = Run(tmp_path, runner, reference=[reply], loops=[loops()])()["suite"]
+
+    assert suite is not None
+    assert suite.proof is not None
+    assert suite.properties == ("m is linear in x",)
+    assert "the reference violates it: m is not negative" in suite.proof.votes["properties"]
+    assert "not a property" in suite.proof.votes["properties"]
+    assert [p["kind"] for p in json.loads((tmp_path / "suite/properties.json").read_text())] == ["linear_in"]
+
+
 @pytest.mark.parametrize("role", ["reference", "loops"])
 def test_an_author_may_decline(tmp_path: Path, runner: ReferenceRunner, role: str) -> None:
     scripts = {"reference": [vectorised()], "loops": [loops()]}
