@@ -267,7 +267,7 @@ class Suite:
             return over
         found = self._runner.evaluate(source, self.ir, questions, deadline_s=left)
         hung = isinstance(found, ReferenceFault) and found.kind == "hung"
-        return over if hung and left < min(deadline_s, 20.0) else found
+        return over if hung and left < deadline_s else found
 
     def _evaluate(self, cases: Sequence[Case], deadline_s: float) -> ReferenceFault | None:
         questions = []

@@ -14,6 +14,10 @@ from cuda_harness.tools.verify.cases import expected_of
 from cuda_harness.tools.verify.compare import Mismatch, compare_outputs
 
 
+FIRST_S = 30.0
+"""Seconds a reference may take for a few tiny cases; one that takes longer hangs."""
+
+
 def comparer(ir: KernelIR, dims: Any, got: Any, answer: Answer, inputs: Any) -> str | None:  # noqa: ANN401 - Compare's shape
     """Return why `got` is wrong, `None` when it is right; what the suite's proof calls."""
     found = compare_outputs(ir, dims, got, expected_of(answer), inputs=inputs)
@@ -58,6 +62,9 @@ def examine_bundle(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failur
 def examine_suite(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failure:
     """Return the proof of a suite, or why it may not judge (`oracle`, `weak_suite`, `resources`)."""
     try:
+        first = suite.answers(suite.cases("tiny", tunables=tunables)[:3], deadline_s=FIRST_S)
+        if isinstance(first, ReferenceFault):
+            return fault_of(first)
         still = _still(suite, tunables)
         if still is not None:
             return Failure(stage="shapes", class_="oracle", message=still)

@@ -1,0 +1,176 @@
+"""Bundles whose judge cannot be trusted: each ends in its own class, names the culprit, and blames no kernel."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.tools.verify.test_ladder import ScriptedCompiler, ScriptedExecutor
+
+from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import LaunchPlan
+from cuda_harness.state.results import Verdict
+from cuda_harness.tools.execute import sandbox
+from cuda_harness.tools.synthesize.reference import ReferenceRunner
+from cuda_harness.tools.verify.ladder import verify_bundle
+
+pytestmark = pytest.mark.skipif(not sandbox.probe().contains, reason="seccomp filters do not work here")
+
+SOURCE = 'extern "C" __global__ void k(const float* x, float* y, float a, int n) {}\n'
+IR: dict[str, Any] = {
+    "schema": KernelIR.KIND, "name": "scale", "dims": [{"name": "n", "value": 500}],
+    "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["n"]},
+                {"name": "y", "role": "out", "dtype": "float32", "shape": ["n"]}],
+    "scalars": [{"name": "a", "dtype": "float32", "value": 2.0, "low": 0.5, "high": 3.0}],
+    "steps": [{"id": "s", "op": "scale", "reads": ["x", "a"], "writes": ["y"], "formula": "y[i] = a*x[i]"}],
+    "cost": {"flops": "n", "bytes": "8*n"},
+}  # fmt: skip
+PLAN: dict[str, Any] = {
+    "schema": LaunchPlan.KIND,
+    "steps": [{"launch": "k", "grid": ["cdiv(n, 64)"], "block": [64], "args": ["x", "y", "a", "n"]}],
+}
+HEAD = "import os, time\nimport numpy as np\n_calls = []\ndef reference(inputs, dims, scalars):\n    x, a = inputs['x'].astype(np.float64), scalars['a']\n"
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[ReferenceRunner]:
+    made = ReferenceRunner()
+    yield made
+    made.close()
+
+
+def judged(
+    folder: Path, runner: ReferenceRunner, *, body: str = "return {'y': a * x}", ir: Any = None, inputs: Any = None,
+    max_seconds: float = 60.0,
+) -> Verdict:  # fmt: skip
+    (folder / "ir.json").write_text(json.dumps(ir or IR))
+    (folder / "plan.json").write_text(json.dumps(PLAN))
+    (folder / "kernel.cu").write_text(SOURCE)
+    (folder / "reference.py").write_text(f"{HEAD}    {body}\n")
+    if inputs is not None:
+        (folder / "inputs.json").write_text(json.dumps(inputs))
+    return verify_bundle(
+        folder, executor=ScriptedExecutor(), compiler=ScriptedCompiler(), target="sm_90a", seed=5,  # type: ignore[arg-type]
+        max_seconds=max_seconds, references=runner,
+    )  # fmt: skip
+
+
+def test_a_sound_bundle_says_what_stands_behind_its_judge(tmp_path: Path, runner: ReferenceRunner) -> None:
+    found = judged(tmp_path, runner)
+
+    assert found.accepted, found.failure
+    assert found.suite["quorum"] == "not measured: a bundle has one reference"
+    assert found.suite["formulas"].startswith("they agree with the reference in")
+    assert "rejected" in found.suite["plants"]
+
+
+CULPRITS = {
+    "raises": ("raise ValueError('no axis')", "the reference failed: "),
+    "wrong shape": ("return {'y': (a * x)[:-1]}", "the reference's 'y' has shape"),
+    "wrong dtype": ("return {'y': np.array(['a'] * x.size)}", "the reference"),
+    "no output": ("return {}", "the reference returns no 'y'"),
+    "prints forged results": ("[os.write(fd, b'{}' * 9) for fd in range(3, 40) if _is_open(fd)]\n    return {'y': a * x}\n"
+                              "def _is_open(fd):\n    try: os.fstat(fd)\n    except OSError: return False\n    return True",
+                              "the reference wrote to the channel of its own answer"),
+    "writes files": ("open('/tmp/here', 'w')", "the reference failed: PermissionError"),
+    "takes all memory": ("return {'y': np.ones(1 << 36)}", "memory"),
+    "is random": ("return {'y': a * x + np.random.default_rng().random(x.shape)}", "the reference is not deterministic"),
+    "is constant": ("return {'y': np.ones(x.shape)}", "input 'x' does not matter to the reference"),
+    "ignores a scalar": ("return {'y': 2 * x}", "scalar 'a' does not matter to the reference"),
+    "contradicts the formulas": ("return {'y': a * x + 1}", "the IR's formulas contradict the reference"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "text"), CULPRITS.values(), ids=CULPRITS.keys())
+def test_a_bad_reference_is_an_oracle_that_failed(
+    tmp_path: Path, runner: ReferenceRunner, body: str, text: str
+) -> None:
+    found = judged(tmp_path, runner, body=body)
+
+    assert found.failure is not None
+    assert (found.outcome, found.failure.class_) == ("undecided", "oracle"), found.failure
+    assert text in found.failure.message
+    assert {s.status for s in found.stages} == {"not_measured"}
+
+
+def test_a_reference_that_imports_os_is_contained_not_refused(
+    tmp_path: Path, runner: ReferenceRunner
+) -> None:
+    assert judged(tmp_path, runner, body="os.getpid()\n    return {'y': a * x}").accepted
+
+
+def test_a_reference_that_is_the_identity_is_refused_when_scalars_say_more(
+    tmp_path: Path, runner: ReferenceRunner
+) -> None:
+    found = judged(tmp_path, runner, body="return {'y': x}")
+
+    assert found.failure is not None
+    assert found.failure.class_ == "oracle"
+
+
+def test_an_input_marked_unused_must_not_matter(tmp_path: Path, runner: ReferenceRunner) -> None:
+    tensors = [
+        *IR["tensors"],
+        {"name": "w", "role": "in", "dtype": "float32", "shape": ["n"], "unused": True},
+    ]
+    ir = {**IR, "tensors": tensors}
+    found = judged(tmp_path, runner, ir=ir, body="return {'y': a * x + 0 * inputs['w']}")
+    moved = judged(tmp_path, runner, ir=ir, body="return {'y': a * x + inputs['w']}")
+
+    assert found.failure is None or "unused" not in found.failure.message
+    assert moved.failure is not None
+    assert "input 'w' is marked unused but moves the reference" in moved.failure.message
+
+
+def test_time_for_judging_covers_the_proof_and_a_hang_costs_no_more(
+    tmp_path: Path, runner: ReferenceRunner
+) -> None:
+    began = time.monotonic()
+    found = judged(tmp_path, runner, body="time.sleep(0.3)\n    return {'y': a * x}", max_seconds=2.0)
+
+    assert time.monotonic() - began < 6
+    assert found.failure is not None
+    assert (found.outcome, found.failure.class_) == ("undecided", "resources")
+    assert "the time for judging is over" in found.failure.message
+
+
+def test_a_reference_that_hangs_is_an_oracle_that_failed(
+    tmp_path: Path, runner: ReferenceRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cuda_harness.tools.verify.examine.FIRST_S", 1.0)
+    began = time.monotonic()
+    found = judged(tmp_path, runner, body="while True: pass")
+
+    assert time.monotonic() - began < 6
+    assert found.failure is not None
+    assert (found.outcome, found.failure.class_) == ("undecided", "oracle")
+    assert "the reference did not end within 1 s" in found.failure.message
+
+
+INPUTS = {
+    "unknown tensor": ({"z": {"distribution": "normal"}}, "'z', which is no input of the IR"),
+    "unknown distribution": ({"x": {"distribution": "cauchy"}}, "x"),
+    "no object": ([1], "not a JSON object"),
+}
+
+
+@pytest.mark.parametrize(("inputs", "text"), INPUTS.values(), ids=INPUTS.keys())
+def test_inputs_that_contradict_the_ir_are_the_users_to_mend(
+    tmp_path: Path, runner: ReferenceRunner, inputs: Any, text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text):
+        judged(tmp_path, runner, inputs=inputs)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"distribution": "integers", "low": 0, "high": "n - 500"}, {"distribution": "spd"}]
+)
+def test_a_domain_that_cannot_be_drawn_is_named(tmp_path: Path, runner: ReferenceRunner, spec: Any) -> None:
+    found = judged(tmp_path, runner, inputs={"x": spec})
+
+    assert found.failure is not None
+    assert (found.outcome, found.failure.class_) == ("undecided", "oracle")
+    assert "input 'x' cannot be drawn" in found.failure.message
