@@ -42,7 +42,7 @@ PLAN: dict[str, Any] = {
     "steps": [{"launch": "k", "grid": ["cdiv(n, 64)"], "block": [64], "args": ["x", "y", "a", "n"]}]
 }
 IR: dict[str, Any] = {
-    "name": "scale", "dims": [{"name": "n", "value": 20_000}],
+    "name": "scale", "dims": [{"name": "n", "value": 200_000}],
     "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["n"]},
                 {"name": "y", "role": "out", "dtype": "float32", "shape": ["n"]}],
     "scalars": [{"name": "a", "dtype": "float32", "value": 2.0, "low": 0.5, "high": 3.0}],
@@ -173,7 +173,7 @@ def wrong_beyond(n: int) -> Answer:
     ("answer", "stage", "class_"),
     [
         (wrong_beyond(0), "tiny", "mismatch"),
-        (wrong_beyond(15_000), "target", "mismatch"),
+        (wrong_beyond(100_000), "target", "mismatch"),
         (wrong_after(3), "repeat", "mismatch"),
         (lambda x, a, _c, _j: (a * x.astype(np.float16)).astype(np.float32), "tiny", "precision"),
         (lambda x, _a, _c, _j: np.full_like(x, np.nan), "tiny", "nonfinite"),
@@ -285,7 +285,7 @@ def test_limits_of_a_launch_are_explained_with_arithmetic() -> None:
     [
         ("int f();", PLAN, "parse"),
         (SOURCE, {"steps": [{**PLAN["steps"][0], "launch": "other"}]}, "parse"),
-        (SOURCE, {"steps": [{**PLAN["steps"][0], "grid": ["n // (n - 20000)"]}]}, "launch_config"),
+        (SOURCE, {"steps": [{**PLAN["steps"][0], "grid": ["n // (n - 200000)"]}]}, "launch_config"),
         (SOURCE, {**PLAN, "compile": {"fast_math": True}}, "policy"),
         ('#include "/etc/passwd"\n' + SOURCE, PLAN, "policy"),
     ],
@@ -298,14 +298,14 @@ def test_what_needs_no_run_is_refused_at_its_own_stage(source: str, plan: dict[s
 
 def test_a_slow_cpu_reduces_the_target_instead_of_blaming_the_kernel() -> None:
     def slow(x: Array, a: float, call: int, job: Job) -> Array | JobResult:
-        return JobFault("timeout", "slow") if x.size > 50_000 else scaled(x, a, call, job)
+        return JobFault("timeout", "slow") if x.size > 100_000 else scaled(x, a, call, job)
 
     found = verdict(ScriptedExecutor(slow, name="cpu"), ir={**IR, "dims": [{"name": "n", "value": 900_000}]})
     target = found.stage("target")
     assert found.accepted, found.failure
     assert target is not None
     assert target.scaled is not None
-    assert target.scaled["n"] <= 50_000
+    assert target.scaled["n"] <= 100_000
 
 
 def test_time_that_is_over_leaves_the_kernel_undecided() -> None:
