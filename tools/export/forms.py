@@ -31,6 +31,7 @@ def write_export(
     """
     forms: dict[str, Callable[[], list[str]]] = {
         "standalone": lambda: _standalone(subject, out, arch=arch, fixed=fixed),
+        "cuda-core": lambda: _cuda_core(subject, out, arch=arch),
     }
     if form not in forms:
         msg = f"unknown form {form!r}"
@@ -43,6 +44,27 @@ def write_export(
         "verified": subject.verified,
         "notes": notes,
     }
+
+
+def _target(subject: Subject, arch: str | None) -> str:
+    """Return the architecture to compile for: as asked, else the verdict's, else sm_90a."""
+    return arch or (subject.verdict.target if subject.verdict else None) or "sm_90a"
+
+
+def _cuda_core(subject: Subject, out: Path, *, arch: str | None) -> list[str]:
+    from cuda_harness.tools.export.cuda_core import cuda_core_module
+    from cuda_harness.tools.toolchain.nvrtc import Compiler
+
+    if out.suffix != ".py" or not out.stem.isidentifier():
+        msg = f"{str(out)!r}: a cuda-core export is one Python module"
+        raise ConfigError(msg, remedy=f"write it to {subject.ir.name}.py")
+    compiler = Compiler()
+    try:
+        text = cuda_core_module(subject, arch=_target(subject, arch), compiler=compiler)
+    finally:
+        compiler.close()
+    write_atomically(out, text.encode())
+    return [f"from {out.stem} import {subject.ir.name}", "EVIDENCE in it says what was verified"]
 
 
 def _standalone(subject: Subject, out: Path, *, arch: str | None, fixed: bool) -> list[str]:

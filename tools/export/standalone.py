@@ -9,11 +9,10 @@ from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.expr import Expr
 from cuda_harness.state.ir import KernelIR, Scalar
 from cuda_harness.state.names import FLOATS, ITEM_BYTES
-from cuda_harness.tools.execute.protocol import DeviceFacts
 from cuda_harness.tools.export.device import device_part, fill_kernel
+from cuda_harness.tools.export.document import checked_program
 from cuda_harness.tools.export.steps import StepWriter
 from cuda_harness.tools.export.subject import Subject, evidence_lines
-from cuda_harness.tools.ir.program import PlanFault, expand
 from cuda_harness.tools.toolchain.source import inspect
 
 _HERE = Path(__file__).resolve().parent
@@ -58,12 +57,7 @@ def standalone(
     """
     ir, plan = subject.ir, subject.kernel.plan
     facts = inspect(subject.kernel.source)
-    done = expand(
-        ir, plan, dims=ir.target_dims, scalars={}, tunables=None, kernels=facts.kernels, device=DeviceFacts("any")
-    )  # fmt: skip
-    if isinstance(done, PlanFault):
-        msg = f"the plan cannot run at its target sizes: {done.message}"
-        raise ConfigError(msg, remedy="export a kernel that `verify` accepts")
+    done = checked_program(ir, subject.kernel)
     _refuse(ir)
     names = {d.name: f"d_{d.name}" for d in ir.dims}
     names |= {t: f"compiled::{t}_" for t in plan.tunables}

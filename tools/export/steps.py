@@ -19,10 +19,9 @@ from cuda_harness.state.kernel import (
     While,
 )
 from cuda_harness.state.names import FLOATS, ITEM_BYTES
-from cuda_harness.tools.execute.protocol import DeviceFacts, FillOp, Program
 from cuda_harness.tools.export.device import NAMESPACE, blocks_of
+from cuda_harness.tools.export.document import fill_pattern
 from cuda_harness.tools.export.expression import to_cpp
-from cuda_harness.tools.ir.program import expand
 from cuda_harness.tools.toolchain.source import KernelSignature, Parameter
 
 C_INTEGERS = {
@@ -137,7 +136,7 @@ class StepWriter:
         )
 
     def _fill(self, step: Fill) -> None:
-        pattern = self._pattern(step)
+        pattern = fill_pattern(self.ir, self.plan, step)
         buffer = f"b_{step.fill}"
         if len(set(pattern)) == 1:
             self._line(
@@ -158,18 +157,6 @@ class StepWriter:
             "Shape{256, 1, 1}, 0, false, nullptr, args);"
         )
         self._line("}")
-
-    def _pattern(self, step: Fill) -> bytes:
-        """Return the fill's value in the buffer's dtype, by the same code that executors use."""
-        alone = self.plan.model_copy(update={"steps": (step.model_copy(update={"when": None}),)})
-        done = expand(
-            self.ir, alone, dims=self.ir.target_dims, scalars={}, tunables=None, kernels=self.kernels.values(),
-            device=DeviceFacts("any"),
-        )  # fmt: skip
-        assert isinstance(done, Program)  # noqa: S101 - the whole plan was expanded before
-        op = done.ops[0]
-        assert isinstance(op, FillOp)  # noqa: S101 - it is the only step
-        return op.pattern
 
     def _launch(self, step: Launch) -> None:
         signature = self.kernels[step.launch]

@@ -3,13 +3,15 @@
 All programs are compiled at once by g++ against a stand-in that writes down launches, fills, copies and symbols.
 """
 
+import json
 import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +20,19 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import ITEM_BYTES
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import (
-    CopyOp, DeviceFacts, FillOp, LaunchOp, Op, PointerArg, Program, SymbolOp, ValueArg, WhileOp,
+    CopyOp,
+    DeviceFacts,
+    FillOp,
+    LaunchOp,
+    Op,
+    PointerArg,
+    Program,
+    SymbolOp,
+    ValueArg,
+    WhileOp,
 )  # fmt: skip
+from cuda_harness.tools.export.document import plan_document
+from cuda_harness.tools.export.exported_plan import Plan
 from cuda_harness.tools.export.standalone import Standalone, standalone
 from cuda_harness.tools.export.subject import Subject, load_subject
 from cuda_harness.tools.ir.program import expand
@@ -145,6 +158,79 @@ def encoded(arg: object, names: list[str]) -> str:
     if arg.dtype == "bool":
         return struct.pack("?", arg.value).hex()
     return np.asarray(arg.value).astype(np_dtype(arg.dtype)).tobytes().hex()
+
+
+class Recorder:
+    """A device that runs nothing and writes down what it is asked, as the C++ stand-in does."""
+
+    num_sms = 132
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.names = [b.name for b in program.buffers]
+        self.memory = [np.zeros(b.count * np_dtype(b.dtype).itemsize, np.uint8) for b in program.buffers]
+        self.lines: list[str] = []
+
+    def address(self, name: str) -> int:
+        return (1 + self.names.index(name)) << 40
+
+    def index(self, address: int) -> int:
+        return (address >> 40) - 1
+
+    def launch(self, kernel: str, config: Mapping[str, Any], args: Sequence[Any]) -> None:
+        shown = [f"b{self.index(a)}" if type(a) is int else a.tobytes().hex() for a in args]
+        axes = [",".join(map(str, config[k])) for k in ("grid", "block")]
+        extra = ["cooperative"] if config["cooperative"] else []
+        extra += ["cluster " + ",".join(map(str, config["cluster"]))] if config["cluster"] else []
+        self.lines.append(" ".join(["launch", kernel, *axes, str(config["shared"]), *shown, *extra]))
+
+    def fill(self, address: int, pattern: bytes, count: int) -> None:
+        one = pattern[:1] if len(set(pattern)) == 1 else pattern
+        self.lines.append(f"fill {self.index(address)} {one.hex()}")
+        assert count * len(pattern) == self.memory[self.index(address)].size
+        self.memory[self.index(address)][:] = np.resize(
+            np.frombuffer(pattern, np.uint8), count * len(pattern)
+        )
+
+    def copy(self, to: int, source: int, size: int) -> None:
+        self.lines.append(f"copy {self.index(to)} {self.index(source)} {size}")
+        self.memory[self.index(to)][:] = self.memory[self.index(source)]
+
+    def symbol(self, name: str, source: int, size: int) -> None:
+        self.lines.append(f"symbol {name} {self.index(source)} {size}")
+
+    def is_set(self, address: int, size: int) -> bool:
+        return bool(self.memory[self.index(address)][:size].any())
+
+    def blocks_per_sm(self, kernel: str, threads: int, shared: int) -> int:
+        return 2
+
+    def tensor_map(self, address: int, spec: Mapping[str, Any]) -> object:
+        raise AssertionError(spec)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_python_export_makes_the_launches_of_the_plan(name: str) -> None:
+    subject = load_subject(ROOT / "examples" / "kernels" / name, allow_unverified=True)
+    document = json.loads(json.dumps(plan_document(subject.ir, subject.kernel)))
+    for dims in some_sizes(subject.ir):
+        program = expanded(subject, dims)
+        recorder, plan = Recorder(program), Plan(document)
+        sizes = {b.name: b.count * np_dtype(b.dtype).itemsize for b in program.buffers}
+
+        def scratch(name: str, size: int) -> int:
+            assert size == sizes[name]  # noqa: B023 - called before the next round
+            return recorder.address(name)  # noqa: B023 - as above
+
+        plan.check_sizes(dims)
+        addresses = {t.name: recorder.address(t.name) for t in subject.ir.tensors}
+        plan.run(recorder, dims, plan.scalars({}), addresses, scratch)
+        assert recorder.lines == expected_log(program), dims
+        assert plan.macros(dims) == dict(program.macros)
+        shown = {t.name: t.dims(dims) for t in subject.ir.inputs}
+        named = {str(e) for t in subject.ir.inputs for e in t.shape}
+        hidden = {n: v for n, v in dims.items() if not any(n in text for text in named)}
+        assert plan.infer_dims(shown, hidden) == dims
 
 
 def some_sizes(ir: KernelIR) -> list[dict[str, int]]:
