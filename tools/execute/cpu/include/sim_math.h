@@ -215,7 +215,12 @@ template <class... A> SIM_INLINE int sim_print(const char *, const A &...) { ret
 #define __builtin_assume(...) ((void)0)
 #endif
 #define __assume(...) ((void)0)
-#define __prof_trigger(...) ((void)0)
+// Counters of old profilers.
+SIM_INLINE void __prof_trigger(int) {}
+SIM_INLINE void __pm0() {}
+SIM_INLINE void __pm1() {}
+SIM_INLINE void __pm2() {}
+SIM_INLINE void __pm3() {}
 
 #ifdef SIM_CHECK
 // The C functions are not instrumented: say what they touch.

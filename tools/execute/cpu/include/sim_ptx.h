@@ -41,7 +41,8 @@ template <class T> inline void store_volatile(void* p, T v) { *static_cast<volat
 /// Vector accesses are one access of the whole width, aligned as such.
 template <class T, int n>
 inline const T* vector_at(const void* p, int line) {
-    if (reinterpret_cast<std::uintptr_t>(p) % (sizeof(T) * n) != 0) sim_trap("misaligned vector access in inline PTX", line);
+    if (reinterpret_cast<std::uintptr_t>(p) % (sizeof(T) * n) != 0) 
+        sim_misaligned(p, "a vector access needs an address that is a multiple of its size", line);
     return static_cast<const T*>(p);
 }
 
@@ -170,7 +171,9 @@ inline unsigned tf32(float a) {
 
 inline void copy(void* destination, const void* source, unsigned size, unsigned read, int line) {
     if ((reinterpret_cast<std::uintptr_t>(destination) | reinterpret_cast<std::uintptr_t>(source)) % size != 0)
-        sim_trap("misaligned cp.async: both addresses must be multiples of the size", line);
+        
+        sim_misaligned(reinterpret_cast<std::uintptr_t>(source) % size ? source : destination,
+                       "cp.async needs addresses that are multiples of the copied size", line);
     if (read > size) read = size;
     simc::copy_share(destination, source, read, 0, 1);
     for (unsigned i = read; i < size; ++i) static_cast<unsigned char*>(destination)[i] = 0;
@@ -206,4 +209,18 @@ inline unsigned __isShared(const void* p) {
     return (at >= sim_here.dynamic && at < sim_here.dynamic + (256u << 10)) || (at >= sim_here.shared && at < sim_here.shared + (1u << 20));
 }
 inline unsigned __isGlobal(const void* p) { return !__isShared(p); }
+/// Locals lie on the running thread's own stack.
+inline unsigned __isLocal(const void* p) {
+    const char* const here = static_cast<const char*>(__builtin_frame_address(0));
+    return static_cast<const char*>(p) - here < (256 << 10) && here - static_cast<const char*>(p) < (256 << 10);
+}
+inline unsigned __isGridConstant(const void*) { return 0; }
+inline void* __cvta_constant_to_generic(std::size_t p) { return reinterpret_cast<void*>(p); }
+inline std::size_t __cvta_generic_to_local(const void* p) { return reinterpret_cast<std::size_t>(p); }
+inline void* __cvta_local_to_generic(std::size_t p) { return reinterpret_cast<void*>(p); }
+inline std::size_t __cvta_generic_to_grid_constant(const void* p) { return reinterpret_cast<std::size_t>(p); }
+inline void* __cvta_grid_constant_to_generic(std::size_t p) { return reinterpret_cast<void*>(p); }
+inline unsigned short __nv_bswap16(unsigned short v) { return __builtin_bswap16(v); }
+inline unsigned __nv_bswap32(unsigned v) { return __builtin_bswap32(v); }
+inline unsigned long long __nv_bswap64(unsigned long long v) { return __builtin_bswap64(v); }
 #endif

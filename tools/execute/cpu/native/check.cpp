@@ -22,15 +22,15 @@ constexpr uintptr_t kStacks = 0x300000000000ull;
 constexpr uintptr_t kStacksBytes = 8ull << 30;
 
 // w: time:36 | thread:14 | read_only:1 | atomic:1 | valid:4 | init:4 | mask:4 of the last write
-// r: time:36 | thread:14 | volatile write:1 | atomic reads:1 | spread:3 | mask:4 of the reads since
+// r: time:36 | thread:14 | :4 | write by compare-and-swap:1 | volatile write:1 | atomic reads:1 | spread:3 | mask:4 of the reads since
 struct Cell {
   uint64_t w, r;
 };
 constexpr uint64_t kReadOnly = 1u << 13, kAtomicWrite = 1u << 12;
-constexpr uint64_t kVolatileWrite = 1u << 8, kAtomicReads = 1u << 7;
+constexpr uint64_t kCasWrite = 1u << 9, kVolatileWrite = 1u << 8, kAtomicReads = 1u << 7;
 constexpr unsigned kValidAt = 8, kInitAt = 4, kSpreadAt = 4;
 enum Spread : unsigned { kOneReader, kOneWarp, kOneBlock, kManyBlocks };
-enum How : unsigned { kRead = 0, kWrite = 1, kAtomic = 2, kVolatile = 4, kStore = 8 };  // kStore: an atomic that reads nothing
+enum How : unsigned { kRead = 0, kWrite = 1, kAtomic = 2, kVolatile = 4, kStore = 8, kCas = 16 };  // kStore: an atomic that reads nothing
 
 Cell *g_cells = nullptr;
 Cell *g_library_cells = nullptr;
@@ -398,7 +398,9 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
   }
   if ((w & mask) && __builtin_expect(!quick(w, self), 0) && !ordered(w, self, kOneReader)) {
     const bool other_soft = (w & kAtomicWrite) || (c.r & kVolatileWrite);
-    if (!soft || !other_soft) {
+    if (!soft && !(how & kWrite) && (c.r & kCasWrite)) {
+      // A guess that a compare-and-swap loop starts from: a stale one costs a turn of the loop.
+    } else if (!soft || !other_soft) {
       if (how & kWrite && !(how & kAtomic))
         await_store(a, n, w, false, pc, line);
       else
@@ -415,7 +417,9 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
       const bool mine_only = thread_of(r) == self && spread == kOneReader && time_of(r) >= g_block_start;
       if (!mine_only && !ordered(r, self, spread)) {
         if (!soft || !(r & kAtomicReads)) {
-          if (how & kAtomic)
+          if (how & kCas)
+            keep_readers = false;
+          else if (how & kAtomic)
             race(a, n, true, false, thread_of(r), time_of(r), pc, line);
           else if (!(time_of(r) < g_floor)) {
             await_store(a, n, r, true, pc, line);
@@ -428,7 +432,7 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
     }
     c.w = g_now << 28 | (uint64_t)self << 14 | (soft ? kAtomicWrite : 0) | (c.w & (kReadOnly | 0xf0ull | 0xf00ull)) |
           (uint64_t)mask << kInitAt | mask;
-    c.r = keep_readers ? r : how & kVolatile ? kVolatileWrite : 0;
+    c.r = keep_readers ? r : how & kVolatile ? kVolatileWrite : how & kCas ? kCasWrite : 0;
     return;
   }
   if (!device_global && (w & kReadOnly)) return;
@@ -448,7 +452,7 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
     if (spread == kOneWarp && warp_ordered(time_of(r), other, self)) spread = 0;
     if (spread) soft_bit &= r, bits |= r & 15;
   }
-  c.r = g_now << 28 | (uint64_t)self << 14 | (r & kVolatileWrite) | soft_bit | spread << kSpreadAt | bits;
+  c.r = g_now << 28 | (uint64_t)self << 14 | (r & (kCasWrite | kVolatileWrite)) | soft_bit | spread << kSpreadAt | bits;
 }
 
 template <unsigned how, bool device_global>
@@ -770,7 +774,7 @@ SIM_UNALIGNED(16)
   SIM_ATOMIC_FETCH(BITS, nand)                                                                                 \
   int __tsan_atomic##BITS##_compare_exchange_strong(volatile void *p, void *expected, uint##BITS##_t v,        \
                                                     int order, int) {                                          \
-    atomic_access<kWrite>((uintptr_t)p, BITS / 8, order, __builtin_return_address(0));                           \
+    atomic_access<kWrite | kCas>((uintptr_t)p, BITS / 8, order, __builtin_return_address(0));                           \
     return __atomic_compare_exchange_n((volatile uint##BITS##_t *)p, (uint##BITS##_t *)expected, v, false,     \
                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED);                                    \
   }                                                                                                            \

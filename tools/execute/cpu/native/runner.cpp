@@ -268,6 +268,22 @@ bool close_files(const std::vector<std::string> &readable) {
 }
 
 // ---- faults of the foreign code ----
+// The instruction moves a whole vector and faults when its address is not a multiple of the vector's size.
+bool moves_aligned(const unsigned char *p) {
+  int i = 0;
+  while (i < 4 && (p[i] == 0x66 || p[i] == 0xf2 || p[i] == 0xf3 || (p[i] & 0xf0) == 0x40)) ++i;
+  if (p[i] == 0x0f)
+    i += 1;
+  else if (p[i] == 0xc5)
+    i += 2;
+  else if (p[i] == 0xc4)
+    i += 3;
+  else
+    return false;
+  const unsigned char op = p[i];
+  return op == 0x28 || op == 0x29 || op == 0x2b || op == 0x6f || op == 0x7f || op == 0xe7;
+}
+
 void on_fault(int signal, siginfo_t *info, void *context) {
   const ucontext_t *u = (const ucontext_t *)context;
   const void *pc = (const void *)u->uc_mcontext.gregs[REG_RIP];
@@ -278,6 +294,12 @@ void on_fault(int signal, siginfo_t *info, void *context) {
   if (signal == SIGSEGV || signal == SIGBUS) {
     const char *p = (const char *)info->si_addr;
     const char *sp = (const char *)u->uc_mcontext.gregs[REG_RSP];
+    constexpr int no_address = 0x80;  // SI_KERNEL: the processor refused the access before it had an address
+    if (signal == SIGSEGV && info->si_code == no_address) {
+      if (moves_aligned((const unsigned char *)pc))
+        report_fault("misaligned", "a vector is loaded from or stored to an address that is not a multiple of its size", where_json(pc));
+      report_fault("out_of_bounds", "a wild pointer is used", where_json(pc));
+    }
     if (p >= sp - 65536 && p < sp + 4096)
       report_fault("crash", "a thread's local arrays or recursion overflow its stack", where_json(pc));
     if ((uintptr_t)p < 65536)

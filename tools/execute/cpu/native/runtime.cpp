@@ -779,6 +779,13 @@ void sim_trap(const char *what, int line) {
   report_fault("crash", "line " + std::to_string(line) + ": " + what, where_json(nullptr, line));
 }
 
+void sim_misaligned(const void *address, const char *what, int line) {
+  std::string name;
+  const std::string text = describe_address(address, 1, &name);
+  report_fault("misaligned", "line " + std::to_string(line) + ": " + what + (text.empty() ? "" : ", not of " + text),
+               where_json(nullptr, line) + (name.empty() ? "" : ",\"buffer\":" + json_text(name)));
+}
+
 uint64_t sim_clock(void) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

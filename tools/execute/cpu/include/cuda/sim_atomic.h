@@ -50,7 +50,7 @@ class sim_atomic_view {
     T change(memory_order order, F next) const {
         before(order);
         Word seen = __atomic_load_n(at_, __ATOMIC_RELAXED);
-        while (!__atomic_compare_exchange_n(at_, &seen, word(next(value(seen))), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {}
+        while (!__atomic_compare_exchange_n(at_, &seen, word(next(value(seen))), true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {}
         after(order);
         return value(seen);
     }

@@ -3,6 +3,7 @@
 #pragma once
 #include "../sim_copy.h"
 #include "sim_atomic.h"
+#include "std/sim_std.h"
 
 namespace cuda {
 namespace std {
@@ -30,7 +31,7 @@ class sim_phase {
             if (count > missing) sim_trap("cuda::barrier: more arrivals than expected, or a barrier that was never initialised", line);
             *complete = missing == count;
             const ::std::uint64_t next = *complete ? make(expected, expected, now + 1) : make(expected, missing - count, now);
-            if (__atomic_compare_exchange_n(&word_, &seen, next, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return static_cast<unsigned>(now);
+            if (__atomic_compare_exchange_n(&word_, &seen, next, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return static_cast<unsigned>(now);
         }
     }
     static void order(int line) {

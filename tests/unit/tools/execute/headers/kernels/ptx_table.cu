@@ -1,0 +1,41 @@
+// Inline PTX: arithmetic with carry, conversions, bit fields, votes, shuffles, atomics, vectors, fences, special registers.
+extern "C" __global__ void ptx_table(const unsigned* x, unsigned* y, unsigned long long* w, float* f, unsigned* counters) {
+    unsigned t = threadIdx.x, v = x[t], a, b, c, tid, ntid, mask;
+    asm("mov.u32 %0, %%tid.x;" : "=r"(tid));
+    asm("mov.u32 %0, %%ntid.x;" : "=r"(ntid));
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(mask));
+    y[tid] = ntid + __popc(mask);
+    asm("add.cc.u32 %0, %2, %3; addc.u32 %1, 0, 0;" : "=r"(a), "=r"(b) : "r"(v), "r"(v));
+    y[32 + t] = a ^ b;
+    asm("bfe.u32 %0, %1, 4, 8;" : "=r"(a) : "r"(v));
+    asm("bfi.b32 %0, %1, %2, 8, 8;" : "=r"(b) : "r"(a), "r"(v));
+    y[64 + t] = a + b;
+    asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(a) : "r"(v), "r"(3u), "r"(t));
+    asm("mul.hi.u32 %0, %1, %2;" : "=r"(b) : "r"(v), "r"(v));
+    asm("shf.l.wrap.b32 %0, %1, %2, %3;" : "=r"(c) : "r"(v), "r"(t), "r"(t));
+    y[96 + t] = a ^ b ^ c;
+    asm("{ .reg .pred p; setp.gt.u32 p, %1, %2; selp.u32 %0, 1, 0, p; }" : "=r"(a) : "r"(v), "r"(0x80000000u));
+    asm volatile("{ .reg .pred q; setp.ne.u32 q, %1, 0; vote.sync.ballot.b32 %0, q, 0xffffffff; }" : "=r"(b) : "r"(a));
+    y[128 + t] = b;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, 1, 0x1f, 0xffffffff;" : "=r"(a) : "r"(v));
+    asm volatile("redux.sync.add.u32 %0, %1, 0xffffffff;" : "=r"(b) : "r"(v & 255u));
+    y[160 + t] = a + b;
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(w[t]) : "r"(v), "r"(v));
+    asm("mov.b64 %0, {%1, %2};" : "=l"(w[32 + t]) : "r"(v), "r"(t));
+    float r;
+    asm("cvt.rn.f32.u32 %0, %1;" : "=f"(r) : "r"(v >> 12));
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(r), "f"(0.5f), "f"(1.0f));
+    f[t] = r;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(f[32 + t]) : "f"(r));
+    asm("ex2.approx.f32 %0, %1;" : "=f"(f[64 + t]) : "f"((float)(v & 7u)));
+    asm("max.f32 %0, %1, %2;" : "=f"(f[96 + t]) : "f"(r), "f"(1000.0f));
+    asm volatile("red.global.add.u32 [%0], %1;" ::"l"(counters), "r"(1u) : "memory");
+    asm volatile("atom.global.max.u32 %0, [%1], %2;" : "=r"(a) : "l"(counters + 1), "r"(v & 0xffffu) : "memory");
+    asm volatile("membar.gl;" ::: "memory");
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+    asm volatile("bar.sync 0;" ::: "memory");
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(y + 192 + 2 * t), "r"(v), "r"(t) : "memory");
+    unsigned p, q;
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(p), "=r"(q) : "l"(x + 2 * (t / 2)));
+    y[256 + t] = p - q;
+}
