@@ -136,13 +136,18 @@ def _compared(op: ast.cmpop, a: int, b: int) -> bool:
 
 
 def _called(name: str, values: list[int]) -> int:
-    if name in {"min", "max"}:
-        return min(values) if name == "min" else max(values)
-    if name == "cdiv":
-        a, b = values
-        return _divided(b, lambda: -(-a // b))
-    bits = max(0, (values[0] - 1).bit_length()) if values[0] > 1 else 0
-    return bits if name == "log2_ceil" else 1 << bits
+    match name, values:
+        case "min", [_, *_]:
+            return min(values)
+        case "max", [_, *_]:
+            return max(values)
+        case "cdiv", [a, b] if b > 0:
+            return -(-a // b)
+        case "log2_ceil" | "pow2_ceil", [n]:
+            bits = (n - 1).bit_length() if n > 1 else 0
+            return bits if name == "log2_ceil" else 1 << bits
+    msg = f"{name}({', '.join(map(str, values))}) has no value"
+    raise KernelError(msg)
 
 
 def _solved(text: str, size: int, unknown: set[str], dims: Mapping[str, int]) -> dict[str, int]:

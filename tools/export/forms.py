@@ -31,6 +31,7 @@ def write_export(
     """
     forms: dict[str, Callable[[], list[str]]] = {
         "standalone": lambda: _standalone(subject, out, arch=arch, fixed=fixed),
+        "torch": lambda: _torch(subject, out, arch=arch),
         "cuda-core": lambda: _cuda_core(subject, out, arch=arch),
     }
     if form not in forms:
@@ -65,6 +66,20 @@ def _cuda_core(subject: Subject, out: Path, *, arch: str | None) -> list[str]:
         compiler.close()
     write_atomically(out, text.encode())
     return [f"from {out.stem} import {subject.ir.name}", "EVIDENCE in it says what was verified"]
+
+
+def _torch(subject: Subject, out: Path, *, arch: str | None) -> list[str]:
+    from cuda_harness.tools.export.torch_package import package_name, torch_package, write_package
+    from cuda_harness.tools.toolchain.nvrtc import Compiler
+
+    compiler = Compiler()
+    try:
+        files = torch_package(subject, arch=_target(subject, arch), compiler=compiler)
+    finally:
+        compiler.close()
+    write_package(files, out)
+    package = package_name(subject.ir)
+    return [f"pip install {out}", f"import {package}; {package}.{subject.ir.name}(...)"]
 
 
 def _standalone(subject: Subject, out: Path, *, arch: str | None, fixed: bool) -> list[str]:
