@@ -18,7 +18,7 @@ from cuda_harness.agents.reply import Reply, ReplyFault, pick_json, pick_kernel
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.budget import Stop
 from cuda_harness.state.errors import ReplyInvalid, StateError
-from cuda_harness.state.harness import CoderView, StateUpdate, node
+from cuda_harness.state.harness import BranchCoderView, CoderView, StateUpdate, node
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.lineage import correctness_step, design_of, latest
@@ -41,6 +41,19 @@ class Task:
     strategy: str
     branch: str = "main"
     idea: str = ""
+    expectation: str = ""
+    skills: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What the Coder writes from: the same for the run and for a branch."""
+
+    ir: KernelIR
+    target: str
+    attempts: Mapping[int, Attempt]
+    earlier: Mapping[int, str]
+    """Designs that were written before, by attempt."""
 
 
 @node
@@ -53,25 +66,58 @@ def write_kernel(state: CoderView, runtime: Runtime[RunContext]) -> StateUpdate:
     task = next_task(state)
     if task is None:
         return {"stop": Stop(reason="no_correct_kernel", detail="the correctness budget is spent")}
-    attempt = max(state.attempts, default=0) + 1
-    prompt = render(services, "roles/coder", **_values(state, state.ir, task, services))
+    number = max(state.attempts, default=0) + 1
+    desk = Desk(state.ir, state.target, state.attempts, _designs(state.attempts, services))
+    return {"attempts": {number: _write(desk, task, number, services)}}
+
+
+@node
+def write_branch_kernel(state: BranchCoderView, runtime: Runtime[RunContext]) -> StateUpdate:
+    """Return one new attempt of a branch: its idea on the parent, or the repair of what it wrote before."""
+    services = runtime.context.services(state.run_dir)
+    plan = state.plan
+    if state.ir is None or plan.parent not in state.attempts:
+        msg = f"branch {plan.name!r} was started without an IR or a parent"
+        raise StateError(msg)
+    number = max(plan.first, max(state.attempts) + 1)
+    if not plan.owns(number):
+        msg = f"branch {plan.name!r} has no attempt left to write"
+        raise StateError(msg)
+    last = state.attempts[max(state.attempts)]
+    if any(plan.owns(a.id) and a.sha256 is not None for a in state.attempts.values()):
+        task = Task("repair", last, "repair", plan.name)
+    else:
+        parent = state.attempts[plan.parent]
+        task = Task("branch", parent, plan.strategy, plan.name, plan.idea, plan.expectation, plan.skills)
+    desk = Desk(state.ir, state.target, state.attempts, {**state.known, **_designs(state.attempts, services)})
+    return {"attempts": {number: _write(desk, task, number, services)}}
+
+
+def _designs(attempts: Mapping[int, Attempt], services: "Services") -> dict[int, str]:
+    return {
+        a.id: a.design or design_sha256(services.folder.load_kernel(a.id))
+        for a in attempts.values()
+        if a.sha256 is not None
+    }
+
+
+def _write(desk: Desk, task: Task, attempt: int, services: "Services") -> Attempt:
+    """Return the attempt that the model's answer makes, its files written."""
+    prompt = render(services, "roles/coder", **_values(desk, task, services))
     folder = services.folder.attempt_dir(attempt)
     services.folder.write_text(f"{folder}/prompt.md", f"{prompt.system}\n---\n\n{prompt.human}")
-    earlier = {
-        a.id: design_sha256(services.folder.load_kernel(a.id)) for a in state.attempts.values() if a.sha256
-    }
     replies: list[Reply] = []
 
     def parse(reply: Reply) -> Kernel:
         replies.append(reply)
-        return parse_kernel(reply, state.ir, earlier)
+        return parse_kernel(reply, desk.ir, desk.earlier)
 
     record = Attempt(
         id=attempt,
         parent=task.parent.id if task.parent else None,
         branch=task.branch,
         strategy=task.strategy,
-        expectation=task.idea,
+        expectation=task.expectation if task.action == "branch" else "",
     )
     try:
         kernel = ask(services, "coder", prompt, parse, key=ReplyKey("coder", task.branch, attempt))
@@ -80,31 +126,28 @@ def write_kernel(state: CoderView, runtime: Runtime[RunContext]) -> StateUpdate:
         services.emit("kernel_missing", attempt=attempt, reason=exc.message[:300])
     else:
         services.folder.save_kernel(attempt, kernel)
-        record = record.model_copy(update={"sha256": kernel.sha256})
+        record = record.model_copy(update={"sha256": kernel.sha256, "design": design_sha256(kernel)})
         services.emit(
-            "kernel_written", attempt=attempt, strategy=task.strategy, lines=kernel.source.count("\n")
-        )
+            "kernel_written", attempt=attempt, strategy=task.strategy, branch=task.branch,
+            lines=kernel.source.count("\n"),
+        )  # fmt: skip
     finally:
         if replies:
             services.folder.write_text(f"{folder}/reply.md", replies[-1].text)
-    return {"attempts": {attempt: record}}
+    return record
 
 
 def next_task(state: CoderView) -> Task | None:
-    """Return what to write next, `None` when the correctness budget is spent.
+    """Return what to write next in the run itself, `None` when the correctness budget is spent.
 
-    A failing kernel is repaired before anything else; a verified one is only ever the base of a branch.
+    A failing kernel is repaired before anything else; a verified one is only improved in branches.
     """
     last = latest(state.attempts)
     if last is None:
         return Task("write", None, "first")
-    decision = state.decision
     if last.status == "verified":
-        if decision is None or decision.action != "branch" or decision.parent not in state.attempts:
-            msg = "the coder was reached after a verified kernel without a branch to write"
-            raise StateError(msg)
-        parent = state.attempts[decision.parent]
-        return Task("branch", parent, decision.strategy, decision.branch, decision.expectation)
+        msg = "the coder was reached after a verified kernel, which only branches improve"
+        raise StateError(msg)
     step = correctness_step(state.attempts, state.budget)
     if step == "give_up":
         return None
@@ -140,9 +183,9 @@ def parse_kernel(reply: Reply, ir: KernelIR | None, earlier: Mapping[int, str]) 
 # ------------------------------------------------------------------------------- what the prompt shows
 
 
-def _values(state: CoderView, ir: KernelIR, task: Task, services: "Services") -> dict[str, Any]:
-    last = latest(state.attempts)
-    shown = _last_kernel(state, task, services)
+def _values(desk: Desk, task: Task, services: "Services") -> dict[str, Any]:
+    last = latest(desk.attempts)
+    shown = _last_kernel(desk, task, services)
     failure = None
     advice = ""
     if last is not None and task.action in {"repair", "redesign"}:
@@ -150,24 +193,24 @@ def _values(state: CoderView, ir: KernelIR, task: Task, services: "Services") ->
         fragment = f"fragments/faults/{failure['class']}"
         advice = services.prompts.text(fragment).strip() if services.prompts.has(fragment) else ""
     return {
-        "target": facts_of(state.target),
-        "ir": ir.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "target": facts_of(desk.target),
+        "ir": desk.ir.model_dump(mode="json", by_alias=True, exclude_none=True),
         "last_kernel": shown.source if shown else None,
         "last_plan": shown.plan.model_dump(mode="json", by_alias=True, exclude_none=True) if shown else None,
         "failure": failure,
-        "history": [history_line(a) for a in state.attempts.values()],
-        "skills": [],
+        "history": [history_line(a) for a in desk.attempts.values()],
+        "skills": [services.prompts.skill(name).text for name in task.skills],
         "advice": advice,
         "action": task.action,
         "idea": f"{task.strategy}: {task.idea}" if task.action == "branch" else "",
     }
 
 
-def _last_kernel(state: CoderView, task: Task, services: "Services") -> Kernel | None:
+def _last_kernel(desk: Desk, task: Task, services: "Services") -> Kernel | None:
     """Return the kernel to mend or to build on: the parent's, or the one before an unusable reply."""
     if task.parent is None:
         return None
-    for attempt in reversed(design_of(state.attempts, task.parent)):
+    for attempt in reversed(design_of(desk.attempts, task.parent)):
         if attempt.sha256 is not None:
             return services.folder.load_kernel(attempt.id)
     return None

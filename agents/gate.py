@@ -49,7 +49,7 @@ def check_kernel(kernel: Kernel, ir: KernelIR, earlier: Mapping[int, str]) -> No
         raise ReplyFault(program.message)
     same = [attempt for attempt, identity in earlier.items() if identity == design_sha256(kernel)]
     if same:
-        msg = f"this is attempt {same[0]} again, token for token, and that one did not pass; change what made it fail"
+        msg = f"this is attempt {same[0]} again, token for token; what was judged once is not judged twice, so change the kernel"
         raise ReplyFault(msg)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.graph import END, START, StateGraph
 from pydantic import BaseModel
 
-from cuda_harness.agents.coder import write_kernel
+from cuda_harness.agents.coder import write_branch_kernel, write_kernel
 from cuda_harness.agents.context import RunContext
 from cuda_harness.agents.evolver import choose_next
 from cuda_harness.agents.planner import plan_kernel
@@ -14,8 +14,13 @@ from cuda_harness.agents.profiler import profile_kernel
 from cuda_harness.agents.synthesizer import synthesize_suite
 from cuda_harness.agents.verifier import judge_kernel
 from cuda_harness.graph import routers
-from cuda_harness.graph.nodes import Node, NodeFunction, guarded, take_request, write_result
+from cuda_harness.graph.nodes import Node, NodeFunction, guarded, guarded_branch, take_request, write_result
 from cuda_harness.state.harness import (
+    BranchCoderView,
+    BranchOutput,
+    BranchProfilerView,
+    BranchState,
+    BranchVerifierView,
     CoderView,
     EvolverView,
     HarnessState,
@@ -39,14 +44,21 @@ ROLE_NODES: dict[Node, tuple[NodeFunction, type[BaseModel]]] = {
 }
 """Each role with the only channels it can read."""
 
-EDGES: dict[Node, tuple[Callable[[HarnessState], str], tuple[Node, ...]]] = {
+BRANCH_NODES: dict[Node, tuple[NodeFunction, type[BaseModel]]] = {
+    Node.CODER: (write_branch_kernel, BranchCoderView),
+    Node.VERIFIER: (judge_kernel, BranchVerifierView),
+    Node.PROFILER: (profile_kernel, BranchProfilerView),
+}
+"""The roles of one branch, in a graph of its own with channels of its own."""
+
+EDGES: dict[Node, tuple[Callable[[HarnessState], Any], tuple[Node, ...]]] = {
     Node.INTAKE: (routers.after_intake, (Node.PLANNER, Node.SYNTHESIZER, Node.DELIVER)),
     Node.PLANNER: (routers.after_planner, (Node.SYNTHESIZER, Node.DELIVER)),
     Node.SYNTHESIZER: (routers.after_synthesizer, (Node.CODER, Node.DELIVER)),
     Node.CODER: (routers.after_coder, (Node.VERIFIER, Node.CODER, Node.DELIVER)),
     Node.VERIFIER: (routers.after_verifier, (Node.CODER, Node.PROFILER, Node.DELIVER)),
     Node.PROFILER: (routers.after_profiler, (Node.EVOLVER, Node.DELIVER)),
-    Node.EVOLVER: (routers.after_evolver, (Node.CODER, Node.DELIVER)),
+    Node.EVOLVER: (routers.after_evolver, (Node.CODER, Node.BRANCH, Node.DELIVER)),
 }
 """Each node's router and the nodes it may name."""
 
@@ -61,6 +73,8 @@ def make_builder() -> "StateGraph[HarnessState, RunContext, HarnessState, Harnes
     builder.add_node(Node.INTAKE, _node(guarded(take_request)))
     for name, (function, view) in ROLE_NODES.items():
         builder.add_node(name, _node(guarded(function)), input_schema=view)
+    builder.add_node(Node.BRANCH, make_branch_builder().compile(name="branch"))
+    builder.add_edge(Node.BRANCH, Node.EVOLVER)
     builder.add_node(Node.DELIVER, write_result)
     builder.add_edge(START, Node.INTAKE)
     for name, (router, targets) in EDGES.items():
@@ -69,11 +83,33 @@ def make_builder() -> "StateGraph[HarnessState, RunContext, HarnessState, Harnes
     return builder
 
 
+def make_branch_builder() -> "StateGraph[BranchState, RunContext, BranchState, BranchOutput]":
+    """Return the uncompiled graph of one branch: coder, verifier, repair, profiler."""
+    builder = StateGraph(BranchState, context_schema=RunContext, output_schema=BranchOutput)
+    for name, (function, view) in BRANCH_NODES.items():
+        builder.add_node(name, _node(guarded_branch(function)), input_schema=view)
+    builder.add_edge(START, Node.CODER)
+    builder.add_conditional_edges(
+        Node.CODER, routers.branch_after_coder,
+        {"verifier": Node.VERIFIER, "coder": Node.CODER, "end": END},
+    )  # fmt: skip
+    builder.add_conditional_edges(
+        Node.VERIFIER, routers.branch_after_verifier,
+        {"coder": Node.CODER, "profiler": Node.PROFILER, "end": END},
+    )  # fmt: skip
+    builder.add_edge(Node.PROFILER, END)
+    return builder
+
+
 def build_graph(
     checkpointer: "BaseCheckpointSaver[Any] | None" = None,
 ) -> "CompiledStateGraph[Any, Any, Any, Any]":
     """Return the compiled graph: without a checkpointer to embed it, with one to keep state.
 
-    Invoke it with `{"request": "..."}` and `context=RunContext(...)`; the last state holds `result`.
+    Invoke it with `{"request": "..."}` and `context=RunContext(...)`; the last state holds `result`. Each invocation
+    writes its own `trace.jsonl` below the run that called it.
     """
-    return make_builder().compile(checkpointer=checkpointer, name="cuda_harness")
+    from cuda_harness.graph.tracing import RunTracer
+
+    compiled = make_builder().compile(checkpointer=checkpointer, name="cuda_harness")
+    return compiled.with_config(callbacks=[RunTracer()])

@@ -10,15 +10,18 @@ from langgraph.runtime import Runtime
 from cuda_harness.agents.context import RunContext
 from cuda_harness.graph.outcome import deliver
 from cuda_harness.graph.session import open_run
+from cuda_harness.graph.tracing import attach
 from cuda_harness.state.budget import Stop, StopReason
 from cuda_harness.state.errors import (
     BudgetExhausted,
+    ConfigError,
     HarnessError,
     ModelError,
     ModelRefused,
     ToolchainError,
 )
 from cuda_harness.state.harness import HarnessState, StateUpdate, check_update
+from cuda_harness.state.rounds import BranchEnd
 
 
 class Node(enum.StrEnum):
@@ -31,6 +34,7 @@ class Node(enum.StrEnum):
     VERIFIER = "verifier"
     PROFILER = "profiler"
     EVOLVER = "evolver"
+    BRANCH = "branch"
     DELIVER = "deliver"
 
 
@@ -42,9 +46,11 @@ def take_request(state: HarnessState, runtime: Runtime[RunContext]) -> StateUpda
     context = runtime.context or RunContext()
     settings = context.effective
     if state.run_dir:
+        attach(state.run_dir, settings)
         services = context.services(state.run_dir)
         return check_update({"target": services.target, "budget": settings.budget})
     folder, request = open_run(state.request, settings)
+    attach(str(folder.root), settings)
     services = context.services(str(folder.root))
     services.emit("run_started", request=request[:200])
     return check_update(
@@ -95,6 +101,13 @@ def guarded(function: NodeFunction) -> NodeFunction:
 
     @functools.wraps(function)
     def run(state: Any, runtime: Runtime[RunContext]) -> StateUpdate:  # noqa: ANN401 - each role has its own view
+        if not isinstance(runtime.context, RunContext):
+            msg = f"the graph got {type(runtime.context).__name__} as its context"
+            raise ConfigError(
+                msg, remedy="invoke it with context=RunContext(...), also from a node of your own graph"
+            )
+        if getattr(state, "run_dir", ""):  # a resumed run does not pass the intake again
+            attach(state.run_dir, runtime.context.effective)
         if runtime.context.cancelled.is_set():
             return {"stop": INTERRUPTED}
         try:
@@ -106,5 +119,31 @@ def guarded(function: NodeFunction) -> NodeFunction:
             services = runtime.context.services(state.run_dir)
             services.emit("run_stopping", reason=stop.reason, detail=stop.detail[:500])
             return {"stop": stop}
+
+    return run
+
+
+def guarded_branch(function: NodeFunction) -> NodeFunction:
+    """Turn what would stop a run into the end of one branch: its siblings go on, and the join decides.
+
+    A refusal concerns only the idea; every other stop is handed to the Evolver as the run's.
+    """
+
+    @functools.wraps(function)
+    def run(state: Any, runtime: Runtime[RunContext]) -> StateUpdate:  # noqa: ANN401 - each role has its own view
+        name = state.plan.name
+        if runtime.context.cancelled.is_set():
+            return {"ended": {name: BranchEnd(reason="stopped", stop=INTERRUPTED)}}
+        try:
+            return function(state, runtime)
+        except HarnessError as exc:
+            stop = stop_of(exc)
+            if stop is None:
+                raise
+            services = runtime.context.services(state.run_dir)
+            services.emit("branch_ended", branch=name, reason=stop.reason, detail=stop.detail[:500])
+            if stop.reason == "refused":
+                return {"ended": {name: BranchEnd(reason="refused", detail=stop.detail[:4_000])}}
+            return {"ended": {name: BranchEnd(reason="stopped", detail=stop.detail[:4_000], stop=stop)}}
 
     return run

@@ -2,8 +2,10 @@
 
 from typing import Literal
 
-from cuda_harness.state.harness import HarnessState
-from cuda_harness.state.lineage import correctness_step, latest
+from langgraph.types import Send
+
+from cuda_harness.state.harness import BranchState, HarnessState
+from cuda_harness.state.lineage import branch_step, correctness_step, latest
 
 
 def after_intake(state: HarnessState) -> Literal["planner", "synthesizer", "deliver"]:
@@ -48,11 +50,49 @@ def after_profiler(state: HarnessState) -> Literal["evolver", "deliver"]:
     return "deliver" if state.stop is not None else "evolver"
 
 
-def after_evolver(state: HarnessState) -> Literal["coder", "deliver"]:
-    """Go on with an idea, or end."""
+def after_evolver(state: HarnessState) -> Literal["coder", "deliver"] | list[Send]:
+    """Go on with the kernel, with a round of branches at once, or end."""
     if state.stop is not None or state.decision is None or state.decision.action == "stop":
         return "deliver"
+    if state.decision.action == "branch":
+        started = branches_of(state)
+        return [Send("branch", branch) for branch in started] if started else "deliver"
     return "coder"
+
+
+def branches_of(state: HarnessState) -> list[BranchState]:
+    """Return the state that each branch of the decided round starts from: its parent and its idea."""
+    if state.decision is None:
+        return []
+    known = {a.id: a.design for a in state.attempts.values() if a.design is not None}
+    return [
+        BranchState(
+            plan=plan, run_dir=state.run_dir, target=state.target, budget=state.budget, ir=state.ir, suite=state.suite,
+            known=known, attempts={plan.parent: state.attempts[plan.parent]},
+        )
+        for plan in state.decision.branches
+        if plan.parent in state.attempts
+    ]  # fmt: skip
+
+
+def branch_after_coder(state: BranchState) -> Literal["verifier", "coder", "end"]:
+    """Judge a new kernel; a reply without one counts as a failed attempt of the branch."""
+    if state.plan.name in state.ended:
+        return "end"
+    last = latest(state.own)
+    if last is not None and last.status == "written":
+        return "verifier"
+    return "end" if branch_step(state.own, state.plan, state.budget) == "end" else "coder"
+
+
+def branch_after_verifier(state: BranchState) -> Literal["coder", "profiler", "end"]:
+    """Repair a failing kernel, time a right one."""
+    if state.plan.name in state.ended:
+        return "end"
+    last = latest(state.own)
+    if last is not None and last.status == "verified":
+        return "profiler"
+    return "end" if branch_step(state.own, state.plan, state.budget) == "end" else "coder"
 
 
 def _repair_or_deliver(state: HarnessState) -> Literal["coder", "deliver"]:

@@ -37,6 +37,42 @@ class Prompt:
     human: str
 
 
+@dataclass(frozen=True)
+class Skill:
+    """One technique as the Coder is told it."""
+
+    name: str
+    source: str
+    """Title of the paper or guide that describes it."""
+    example: str
+    """A bundle of `examples/kernels` that shows it."""
+    applies_to: tuple[str, ...]
+    """Kinds of problems and kernels, as `tools.evolve.traits` names them."""
+    text: str
+    """The note, without its front matter."""
+
+
+_SKILL = re.compile(r"---\n(?P<head>.*?)\n---\n(?P<text>.*)", re.DOTALL)
+
+
+def _read_skill(path: Path) -> Skill:
+    try:
+        match = _SKILL.fullmatch(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as exc:
+        msg = f"skill {path.stem!r} cannot be read: {exc}"
+        raise PromptError(msg) from exc
+    if match is None:
+        msg = f"skill {path.stem!r} must begin with front matter between two lines of three dashes"
+        raise PromptError(msg)
+    head = dict(re.findall(r"(?m)^(\w+):[ \t]*(.*?)[ \t]*$", match["head"]))
+    missing = sorted({"name", "source", "example", "applies_to"} - set(head))
+    if missing or head["name"] != path.stem:
+        msg = f"skill {path.stem!r} lacks {', '.join(missing) or 'its own name'} in its front matter"
+        raise PromptError(msg)
+    kinds = tuple(kind.strip() for kind in head["applies_to"].split(","))
+    return Skill(head["name"], head["source"], head["example"], kinds, match["text"].strip())
+
+
 def fenced(text: object, language: str = "text") -> str:
     """Return `text` in a Markdown fence longer than any run of backticks inside."""
     body = str(text).encode("utf-8", "replace").decode().strip("\n")
@@ -74,6 +110,7 @@ class Prompts:
 
     def __init__(self, override: str | Path | None = None) -> None:
         folders = [*([Path(override)] if override is not None else []), HERE]
+        self._folders = folders
         # Autoescape is off because the output is Markdown for a model, not HTML.
         self._environment = SandboxedEnvironment(
             loader=FileSystemLoader(folders), undefined=StrictUndefined, autoescape=False,
@@ -102,6 +139,22 @@ class Prompts:
         except TemplateError as exc:
             msg = f"prompt fragment {name!r} cannot be rendered: {exc}"
             raise PromptError(msg) from exc
+
+    def skill(self, name: str) -> "Skill":
+        """Return a skill note, for example `vector_loads`; raises PromptError.
+
+        Notes are no templates: they may hold braces.
+        """
+        for folder in self._folders:
+            path = folder / "skills" / f"{name}.md"
+            if path.is_file():
+                return _read_skill(path)
+        msg = f"there is no skill {name!r}"
+        raise PromptError(msg)
+
+    def skills(self) -> list[str]:
+        """Return the names of all skills, sorted."""
+        return sorted({p.stem for folder in self._folders for p in (folder / "skills").glob("*.md")})
 
     def has(self, name: str) -> bool:
         """Return whether a template of this name exists."""

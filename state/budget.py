@@ -6,7 +6,6 @@ from pydantic import Field, model_validator
 
 from cuda_harness.state.serde import Model
 
-
 DEFAULT_ROUNDS = 3
 
 

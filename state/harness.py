@@ -155,6 +155,18 @@ class ProfilerView(BaseModel):
     attempts: dict[int, Attempt] = Field(default_factory=dict)
 
 
+class BranchVerifierView(VerifierView):
+    """The same in a branch."""
+
+    plan: BranchPlan
+
+
+class BranchProfilerView(ProfilerView):
+    """The same in a branch."""
+
+    plan: BranchPlan
+
+
 class EvolverView(BaseModel):
     """Attempts, verdicts, profiles and what was spent."""
 

@@ -43,9 +43,9 @@ class BranchPlan(Model):
 
 
 class BranchEnd(Model):
-    """How a branch ended."""
+    """Why a branch ended before its idea was judged; the other ends follow from its attempts."""
 
-    reason: Literal["verified", "failed", "refused", "stopped"]
+    reason: Literal["refused", "stopped"]
     detail: Short = ""
     stop: Stop | None = None
     """Set when what ended the branch ends the whole run: a spent budget, a missing tool, Ctrl-C."""

@@ -43,9 +43,11 @@ def generate(
     max_usd: MaxUsd = None,
     max_seconds: MaxSeconds = None,
     max_gpu_seconds: MaxGpuSeconds = None,
-    rounds: Annotated[int | None, typer.Option(help="Rounds of optimisation (none are built yet).")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Rounds of optimisation (3 where time is measured, else none).")
+    ] = None,
     branches: Annotated[
-        int | None, typer.Option(help="Ideas tried in one round (none are built yet).")
+        int | None, typer.Option(help="Ideas tried in one round, each in a branch of its own.")
     ] = None,
     out: Annotated[str | None, typer.Option(help="Folder that gets the run's folder.")] = None,
     seed: Seed = None,

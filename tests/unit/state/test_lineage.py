@@ -108,5 +108,5 @@ def test_recursion_limit_follows_from_the_budget() -> None:
         Budget(repairs=5, redesigns=2, rounds=3, branches=2),
     )
     assert small.max_attempts == 1
-    assert large.max_attempts == 3 * 6 + 3 * 2 * 6
+    assert large.max_attempts == 3 * 6 + 3 * 2 * large.attempts_per_branch
     assert small.recursion_limit < large.recursion_limit
