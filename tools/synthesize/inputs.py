@@ -78,6 +78,10 @@ def _shaped(base: Array, regime: str, dtype: str, rng: np.random.Generator) -> A
             flat = flat.copy()
             flat[rng.integers(size)] *= 16.0 if dtype in HALF else 1e3
             return flat.reshape(base.shape)
+        case "peaks" if size:
+            return base * np.where(
+                _seams(base.shape, int(rng.choice((32, 128)))), 16.0 if dtype in HALF else 1e3, 1.0
+            )
         case "sorted":
             return np.sort(base, axis=-1) if base.ndim else base
         case "sparse":
@@ -92,6 +96,20 @@ def _shaped(base: Array, regime: str, dtype: str, rng: np.random.Generator) -> A
             return flat.reshape(base.shape)
         case _:
             return base
+
+
+def _seams(shape: tuple[int, ...], period: int) -> Array:
+    """Return a mask of the elements beside the seams of blocks: where a wrong stride leaves elements out.
+
+    Odd rows of the last axis are counted from the row's start, even ones from the start of the tensor.
+    """
+    size = int(np.prod(shape, dtype=np.int64))
+    whole = np.arange(size).reshape(shape) % period
+    if len(shape) < 2:
+        return np.isin(whole, (0, period - 1))
+    along = np.broadcast_to(np.arange(shape[-1]) % period, shape)
+    row = (np.arange(size) // max(shape[-1], 1)).reshape(shape)
+    return np.isin(np.where(row % 2 == 1, along, whole), (0, period - 1))
 
 
 def _integers(dtype: str, shape: tuple[int, ...], regime: str, rng: np.random.Generator) -> Array:
@@ -134,6 +152,8 @@ def _given(
     match spec.distribution:
         case "normal":
             base = spec.mean + spec.std * rng.standard_normal(shape)
+            if few:  # quarters: thresholds such as zero are met exactly
+                base = np.round(base * 4) / 4
             return np.full(shape, spec.mean + 0.5 * spec.std) if same else base
         case "uniform":
             low, high = _bound(spec.low, 0.0, case.dims), _bound(spec.high, 1.0, case.dims)

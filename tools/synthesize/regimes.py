@@ -17,7 +17,18 @@ def regimes_of(ir: KernelIR, specs: Inputs) -> tuple[str, ...]:
     integers = [t for t in ir.inputs if t.name not in specs.specs and t.dtype in INTEGERS and not t.unused]
     found = ["normal"]
     if free:
-        found += ["negated", "large", "small", "offset", "equal", "ties", "outlier", "sorted", "sparse"]
+        found += [
+            "negated",
+            "large",
+            "small",
+            "offset",
+            "equal",
+            "ties",
+            "outlier",
+            "peaks",
+            "sorted",
+            "sparse",
+        ]
         if ir.numerics.nonfinite == "propagate":
             found += ["nonfinite"]
         if not any(t.dtype in HALF for t in free):

@@ -157,6 +157,23 @@ def _crossing(lists: Mapping[str, list[int]], tunables: Iterable[int]) -> list[S
     return found
 
 
+def long_sizes(ir: KernelIR, *, budget: int) -> list[Sizes]:
+    """Return, for each dim, sizes with it beyond 16 bits (or 15, where 16 cost too much) and the others least.
+
+    There an index held in 16 bits overflows, and so does the second axis of a grid; `budget` is of work, for each.
+    """
+    least = {d.name: candidates(d, (), most=64)[0] or 1 for d in ir.dims}
+    found = []
+    for dim in ir.dims:
+        for beyond in (1 << 16, 1 << 15):
+            size = -(-(beyond + 3) // dim.multiple_of) * dim.multiple_of
+            sizes = {**least, dim.name: 2 * beyond if dim.power_of_two else size}
+            if admitted(ir, sizes) and work(ir, sizes) <= budget:
+                found.append(sizes)
+                break
+    return found
+
+
 def _search(
     ir: KernelIR, lists: Mapping[str, list[int]], rng: np.random.Generator, *, most: int
 ) -> list[Sizes]:

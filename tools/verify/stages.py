@@ -20,7 +20,7 @@ from cuda_harness.tools.verify.cases import run_cases
 from cuda_harness.tools.verify.climb import Climb, Ending, fail, leave_unmeasured, program_for
 from cuda_harness.tools.verify.metamorphic import check_properties
 from cuda_harness.tools.verify.policy import float_atomics, review
-from cuda_harness.tools.verify.target import CPU_TARGET_S, bearable_target
+from cuda_harness.tools.verify.target import CPU_TARGET_S, bearable_size, bearable_target
 
 
 def parse_stage(climb: Climb) -> str:
@@ -156,9 +156,10 @@ def tiny_stage(climb: Climb) -> str:
 
 def shapes_stage(climb: Climb) -> str:
     """Sizes that find mistakes of bounds."""
-    return run_cases(
-        climb, "shapes", climb.suite.cases("shapes", tunables=climb.tunables), climb.executor, "plain"
-    )
+    cases = climb.suite.cases("shapes", tunables=climb.tunables)
+    kept = [c for c in cases if climb.executor.name != "cpu" or bearable_size(climb, c.dims)]
+    note = f"; {len(cases) - len(kept)} long size(s) left to a GPU" if len(kept) < len(cases) else ""
+    return run_cases(climb, "shapes", kept, climb.executor, "plain") + note
 
 
 def values_stage(climb: Climb) -> str:

@@ -1,8 +1,8 @@
 """The target's size on a CPU: as much of it as the budget bears, by measured runs."""
 
-from cuda_harness.tools.execute.protocol import (
-    JobOk,
-)
+import math
+
+from cuda_harness.tools.execute.protocol import JobOk, LaunchOp, Op, WhileOp
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.shapes import elements, work
 from cuda_harness.tools.verify.climb import Climb, job_for, program_for
@@ -13,6 +13,8 @@ CPU_PROBE_WORK = 20_000_000
 """Work that the CPU executor does in well under a second; larger targets are approached by measurement."""
 CPU_TARGET_BYTES = 4 << 30
 """Most bytes of float64 copies of a target's buffers."""
+CPU_LONG_THREADS = 3_000_000
+"""Most threads of a plan that a CPU runs for one set of sizes beyond 15 bits."""
 _STRIDE = 128
 """Most growth of work from one measured run to the next."""
 _SUPERLINEAR = 2.0
@@ -47,3 +49,17 @@ def bearable_target(climb: Climb, budget_s: float) -> dict[str, int]:
             return grown
         limit, dims = _STRIDE * limit, grown
     return full
+
+
+def bearable_size(climb: Climb, dims: dict[str, int]) -> bool:
+    """Return whether a CPU runs the plan at these sizes in about a second; only sizes beyond 15 bits are in doubt."""
+    if max(dims.values(), default=0) <= 1 << 15:
+        return True
+    program = program_for(climb, dims, {})
+    return isinstance(program, PlanFault) or _threads(program.ops) <= CPU_LONG_THREADS
+
+
+def _threads(ops: tuple[Op, ...]) -> int:
+    launches = (op for op in ops if isinstance(op, LaunchOp))
+    inner = (_threads(op.body) for op in ops if isinstance(op, WhileOp))
+    return sum(math.prod(op.grid) * math.prod(op.block) for op in launches) + sum(inner)
