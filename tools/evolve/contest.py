@@ -1,0 +1,122 @@
+"""Whether a challenger beats the base: by an interleaved measurement, else by what can be counted.
+
+Both rules are one-sided: without evidence that clears its margin, the base stays.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from cuda_harness.state.kernel import Kernel
+from cuda_harness.state.rounds import Contest
+
+LEAST_GAIN = 1.01
+"""A speed-up below one in a hundred is not worth another kernel, however narrow its interval."""
+
+
+class Measured(Protocol):
+    """An interleaved comparison of two kernels, as `tools.profile.compare` returns it."""
+
+    @property
+    def ratio(self) -> float:
+        """Time of the first over time of the second."""
+        ...
+
+    @property
+    def ci95(self) -> tuple[float, float]:
+        """Interval of the ratio."""
+        ...
+
+
+class Comparer(Protocol):
+    """Times two verified kernels against each other; returns why not where it cannot."""
+
+    def __call__(self, base: Kernel, challenger: Kernel, *, seed: int) -> Measured | str:
+        """Return the comparison, or one sentence why there is none."""
+        ...
+
+
+def by_time(base: int, challenger: int, measured: Measured, *, seed: int | None = None) -> Contest:
+    """Return the contest that a comparison decides: the whole interval must lie above no gain."""
+    low, high = measured.ci95
+    better = low > 1.0 and measured.ratio >= LEAST_GAIN
+    shown = f"{measured.ratio:.3f} times as fast as attempt {base} (95 % interval {low:.3f} to {high:.3f})"
+    if better:
+        reason = f"{shown}: the interval clears the base"
+    elif low > 1.0:
+        reason = f"{shown}: a gain below {LEAST_GAIN - 1:.0%} is not worth a new base"
+    else:
+        reason = f"{shown}: the interval does not clear the base"
+    return Contest(
+        base=base, challenger=challenger, basis="time", ratio=measured.ratio, ci95=(low, high), better=better,
+        reason=reason, seed=seed,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that is counted without a GPU, and how much of a change means something."""
+
+    name: str
+    words: str
+    slack: float = 0.02
+    """A relative rise up to this is no loss."""
+    gain: float = 0.05
+    """A relative fall from this on is a gain."""
+    floor: float = 0.0
+    """Values up to this are all as good as each other."""
+
+
+QUANTITIES: tuple[Quantity, ...] = (
+    Quantity("global_sectors", "32-byte sectors of global memory"),
+    Quantity("global_bytes", "bytes asked of global memory"),
+    Quantity("spill_bytes", "bytes of spilled registers in the code", slack=0.0, gain=0.01),
+    Quantity("shared_bank_conflicts", "bank conflicts"),
+    Quantity("atomics", "atomic operations"),
+    Quantity("barriers", "barriers"),
+    Quantity("launches", "launches", slack=0.0, gain=0.01),
+    Quantity("instructions", "instructions", slack=0.05, gain=0.1),
+    Quantity("registers", "registers a thread", slack=0.0, floor=64.0),
+    Quantity("shared_bytes", "bytes of shared memory a block", slack=0.0, floor=32_768.0),
+)
+"""What a static comparison weighs, the most telling first. Up to 64 registers and 32 KiB of shared memory leave
+room for half the threads that a multiprocessor can hold (CUDA programming guide, compute capabilities), so what
+lies below is a tie."""
+
+
+def by_counts(base: int, challenger: int, old: Mapping[str, float], new: Mapping[str, float]) -> Contest:
+    """Return the contest as a Pareto comparison: better in something, worse in nothing that both know.
+
+    Time was not measured, and the reason says so.
+    """
+    gains, losses, known = [], [], 0
+    for quantity in QUANTITIES:
+        before, after = old.get(quantity.name), new.get(quantity.name)
+        if before is None or after is None:
+            continue
+        known += 1
+        before, after = max(before, quantity.floor), max(after, quantity.floor)
+        text = f"{quantity.words} {before:.4g} -> {after:.4g}"
+        if after > before * (1 + quantity.slack) + 1e-9:
+            losses.append(text)
+        elif before > 0 and after <= before * (1 - quantity.gain):
+            gains.append(text)
+    better = bool(gains) and not losses
+    if not known:
+        reason = "nothing that both kernels know can be compared"
+    elif better:
+        reason = f"better in {'; '.join(gains)}, and worse in nothing counted"
+    elif gains:
+        reason = f"better in {'; '.join(gains)}, but worse in {'; '.join(losses)}"
+    else:
+        reason = f"worse in {'; '.join(losses)}" if losses else "the same in everything counted"
+    return Contest(
+        base=base, challenger=challenger, basis="counts", better=better,
+        reason=f"{reason}; time was not measured"[:4_000],
+    )  # fmt: skip
+
+
+def choose(contests: tuple[Contest, ...]) -> Contest | None:
+    """Return the winning contest, the same for every order: the largest certain gain, then the earlier attempt."""
+    won = [c for c in contests if c.better]
+    return max(won, key=lambda c: (c.ci95[0] if c.ci95 else 0.0, -c.challenger), default=None)

@@ -1,0 +1,87 @@
+"""Which ideas to try next: what fits the evidence, ranked by expected gain and by what worked in this run."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cuda_harness.state.attempt import Attempt
+from cuda_harness.state.rounds import Contest, Round
+from cuda_harness.tools.evolve.strategies import STRATEGIES, Strategy
+from cuda_harness.tools.evolve.traits import Evidence
+
+TRUST = 1.0
+"""How many tries the expected gain counts for against what was seen."""
+AFTER_FAILURE = 0.5
+"""An idea whose kernel did not pass keeps this share of its expected gain beyond 1."""
+MOST_TRIES = 2
+"""Tries of one idea in a run: a second one only on another base."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One idea as it was tried."""
+
+    strategy: str
+    base: int
+    verified: bool
+    ratio: float | None
+    """Measured speed-up over its base, `None` where it was not measured."""
+    better: bool
+
+
+@dataclass(frozen=True)
+class Idea:
+    """A ranked proposal."""
+
+    strategy: Strategy
+    why: str
+    expected: float
+    """Expected speed-up, the strategy's own corrected by what was seen."""
+
+
+def trials(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt]) -> list[Trial]:
+    """Return every idea tried so far, in the order of rounds and branches."""
+    found = []
+    for number in sorted(rounds):
+        settled = rounds[number]
+        for plan in settled.branches:
+            own = [a for i, a in attempts.items() if plan.owns(i)]
+            contest = _contest_of(settled.contests, {a.id for a in own})
+            verified = any(a.status == "verified" for a in own)
+            ratio = contest.ratio if contest else None
+            found.append(Trial(plan.strategy, plan.parent, verified, ratio, bool(contest and contest.better)))
+    return found
+
+
+def _contest_of(contests: Iterable[Contest], own: set[int]) -> Contest | None:
+    return next((c for c in contests if c.challenger in own), None)
+
+
+def ranked(evidence: Evidence, tried: Iterable[Trial], *, base: int) -> list[Idea]:
+    """Return the ideas that fit, the most promising first; ties keep the order of `STRATEGIES`.
+
+    An idea that was tried on this very base is not tried again, nor one that failed twice.
+    """
+    history = list(tried)
+    ideas = []
+    for strategy in STRATEGIES:
+        why = strategy.fits(evidence)
+        mine = [t for t in history if t.strategy == strategy.name]
+        if not why or any(t.base == base for t in mine) or len(mine) >= MOST_TRIES:
+            continue
+        if any(t.better for t in mine):
+            continue  # it is in the base already
+        ideas.append(Idea(strategy, why, expected_gain(strategy.gain, mine)))
+    order = {s.name: n for n, s in enumerate(STRATEGIES)}
+    return sorted(ideas, key=lambda i: (-i.expected, order[i.strategy.name]))
+
+
+def expected_gain(prior: float, mine: Iterable[Trial]) -> float:
+    """Return the prior speed-up drawn towards what was seen: a geometric mean with the prior as `TRUST` tries."""
+    gain, weight = prior**TRUST, TRUST
+    for trial in mine:
+        seen = trial.ratio if trial.ratio is not None else 1.0 + (prior - 1.0) * AFTER_FAILURE
+        if not trial.verified:
+            seen = 1.0
+        gain *= seen
+        weight += 1.0
+    return float(gain ** (1.0 / weight))
