@@ -101,8 +101,9 @@ def guarded(function: NodeFunction) -> NodeFunction:
 
     @functools.wraps(function)
     def run(state: Any, runtime: Runtime[RunContext]) -> StateUpdate:  # noqa: ANN401 - each role has its own view
-        if not isinstance(runtime.context, RunContext):
-            msg = f"the graph got {type(runtime.context).__name__} as its context"
+        given: object = runtime.context  # whoever embeds the graph may hand over anything
+        if not isinstance(given, RunContext):
+            msg = f"the graph got {type(given).__name__} as its context"
             raise ConfigError(
                 msg, remedy="invoke it with context=RunContext(...), also from a node of your own graph"
             )

@@ -238,7 +238,7 @@ def _drive(folder: "RunFolder", context: RunContext, start: dict[str, Any] | Non
         "metadata": {"run_id": run_id, "cuda_harness": versions().get("cuda-harness")},
     }
     services = context.services(str(folder.root))
-    with _checkpointer(folder) as checkpointer, _traced(folder, context):
+    with _checkpointer(folder) as checkpointer:
         graph = build_graph(checkpointer)
         if start is None:
             start = _reopen(graph, config, folder, context)
@@ -323,23 +323,3 @@ def _checkpointer(folder: "RunFolder") -> Iterator[Any]:
         yield saver
     finally:
         connection.close()
-
-
-@contextlib.contextmanager
-def _traced(folder: "RunFolder", context: RunContext) -> Iterator[None]:
-    """Write every run of the graph to `trace.jsonl`, and to LangSmith as well where it is set up."""
-    from langchain_core.tracers.langchain import wait_for_all_tracers
-    from langsmith import Client, tracing_context
-    from langsmith.utils import tracing_is_enabled
-
-    from cuda_harness.tools.trace.events import redactor
-    from cuda_harness.tools.trace.recorder import TraceRecorder
-
-    forward = Client() if tracing_is_enabled() is True else None
-    recorder = TraceRecorder(folder.root, redactor=redactor(context.effective), forward=forward)
-    try:
-        with tracing_context(enabled=True, client=recorder, project_name="cuda-harness"):
-            yield
-    finally:
-        wait_for_all_tracers()
-        recorder.finish()
