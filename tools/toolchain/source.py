@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
+from cuda_harness.tools.toolchain.macros import expand_hiding
+
 MAX_SOURCE = 1 << 20
 
 HARMLESS = frozenset({
@@ -281,7 +283,8 @@ def inspect(source: str) -> SourceFacts:
         return SourceFacts(syntax_errors=(Remark(1, f"the source is {what}"),))
     text = as_read(source)
     includes, refused = _directive_facts(text)
-    data = source.encode("utf-8", "replace")
+    hidden = expand_hiding(text)
+    data = (source if hidden == text else hidden).encode("utf-8", "replace")
     tree = _parser().parse(data)
     found = _Walker(data)
     found.walk(tree.root_node)

@@ -42,6 +42,7 @@ from cuda_harness.tools.execute.protocol import (
 )
 from cuda_harness.tools.execute.protocol import Mode as JobMode
 from cuda_harness.tools.process import Finished, run
+from cuda_harness.tools.toolchain.macros import expand_hiding
 from cuda_harness.tools.toolchain.source import SourceFacts, define_macros, inspect, resolve_includes
 
 COMPILE_S = 60.0
@@ -138,7 +139,7 @@ class CpuExecutor:
             first = resolved.violations[0]
             return JobFault("policy", f"line {first.line}: {first.text}", {"line": first.line})
         facts = inspect(source)
-        rewritten = rewrite(resolved.source, facts)
+        rewritten = rewrite(expand_hiding(resolved.source), facts)
         if isinstance(rewritten, Unsupported):
             return JobNotRun(
                 "unsupported", f"line {rewritten.line}: {rewritten.message}", "", {"line": rewritten.line}
