@@ -1,11 +1,53 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in one go: marked tests, then the report. Usage: tests/gpu/run_all.sh OUT [TRIALS] [SECONDS]
+# Everything that needs a GPU, in one go; installs nothing. Each section is a process with a limit of its own, keeps what it
+# has measured, and can be asked for alone.
+# Usage: tests/gpu/run_all.sh OUT [--only doctor,tests,overhead,aa,streams,timing,profile,library] [--seconds TOTAL]
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 2
 out=${1:?folder for the results}
-export PYTHONPATH="src${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
-python=${PYTHON:-python3}
+shift
+only=doctor,tests,overhead,aa,streams,timing,profile,library
+total=540
+while [ $# -gt 0 ]; do
+  case $1 in
+    --only) only=$2; shift 2 ;;
+    --seconds) total=$2; shift 2 ;;
+    *) echo "unknown argument $1" >&2; exit 2 ;;
+  esac
+done
 mkdir -p "$out"
-"$python" -m cuda_harness doctor 2>&1 | tee "$out/doctor.txt"
-"$python" -m pytest -q -m gpu tests/gpu -p no:cacheprovider 2>&1 | tee "$out/tests.txt"
-"$python" -m tests.gpu.report "$out" "${2:-40}" "${3:-1800}" 2>&1 | tee "$out/report.txt"
+out=$(cd "$out" && pwd)
+export PYTHONPATH="src:.${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
+python=${PYTHON:-python3}
+began=$SECONDS
+: > "$out/sections.txt"
+
+left() { echo $((total - (SECONDS - began))); }
+
+# section NAME LIMIT COMMAND...: at most LIMIT seconds, never beyond the total
+section() {
+  local name=$1 limit=$2 code start
+  shift 2
+  case ",$only," in *",$name,"*) ;; *) return 0 ;; esac
+  [ "$(left)" -lt "$limit" ] && limit=$(left)
+  if [ "$limit" -lt 5 ]; then echo "$name: not run, the time was over" | tee -a "$out/sections.txt"; return 0; fi
+  start=$SECONDS
+  timeout --kill-after=10 "$limit" "$@" > "$out/$name.log" 2>&1
+  code=$?
+  echo "$name: exit $code after $((SECONDS - start)) s (limit $limit s)" | tee -a "$out/sections.txt"
+  "$python" -m tests.gpu.summary "$out" > /dev/null 2>&1
+}
+
+section doctor 60 "$python" -m cuda_harness doctor
+[ -f "$out/doctor.log" ] && cp "$out/doctor.log" "$out/doctor.txt"
+section tests 200 "$python" -m pytest -q -m gpu tests/gpu -p no:cacheprovider --junitxml "$out/tests.xml"
+section overhead 120 "$python" -m tests.gpu.overhead "$out"
+section aa 90 "$python" -m tests.gpu.streams "$out" --aa 100
+section streams 120 "$python" -m tests.gpu.streams "$out"
+if [ -f tests/gpu/timing_report.py ]; then section timing 120 "$python" -m tests.gpu.timing_report "$out"; fi
+if [ -f tests/gpu/profile_report.py ]; then section profile 120 "$python" -m tests.gpu.profile_report "$out"; fi
+library=$(left)
+section library 300 "$python" -m tests.gpu.library "$out" "$((library < 295 ? library - 5 : 290))"
+"$python" -m tests.gpu.summary "$out"
+tail -n 5 "$out/tests.log" 2> /dev/null
+cat "$out/sections.txt"

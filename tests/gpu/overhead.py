@@ -1,0 +1,156 @@
+"""Seconds from source to verdict and time, by stage: cold, warm, and under the sanitizer.
+
+`python -m tests.gpu.overhead OUT` writes OUT/overhead.json and OUT/overhead.md.
+"""
+
+import json
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import Kernel
+from cuda_harness.state.results import Verdict
+from cuda_harness.tools.execute.cpu.executor import CpuExecutor
+from cuda_harness.tools.execute.cuda.executor import CudaExecutor
+from cuda_harness.tools.ir.program import PlanFault, expand
+from cuda_harness.tools.profile.timing import Contender, Session, measure
+from cuda_harness.tools.synthesize.reference import ReferenceRunner
+from cuda_harness.tools.synthesize.suite import Suite
+from cuda_harness.tools.toolchain.nvrtc import Compiler
+from cuda_harness.tools.toolchain.source import inspect
+from cuda_harness.tools.verify.bundle import Bundle, load_bundle
+from cuda_harness.tools.verify.ladder import judge
+
+LIBRARY = Path(__file__).resolve().parents[2] / "examples" / "kernels"
+MILLION: dict[str, dict[str, int]] = {
+    "axpy": {"n": 1 << 20},
+    "softmax_online": {"rows": 1024, "cols": 1024},
+    "row_sum": {"rows": 1024, "cols": 1024},
+    "transpose_padded": {"rows": 1024, "cols": 1024},
+}
+"""Bundle -> dims that give about a million elements; names that a bundle lacks are passed over."""
+
+
+def resized(ir: KernelIR, sizes: dict[str, int]) -> KernelIR:
+    """Return the IR with other target sizes; any dim that is not named gets 1024."""
+    free = [d for d in ir.dims if not d.fixed]
+    chosen = {
+        d.name: sizes.get(d.name, 1024 if len(free) > 1 else 1 << 20) if d in free else d.value
+        for d in ir.dims
+    }
+    return ir.model_copy(
+        update={"dims": tuple(d.model_copy(update={"value": chosen[d.name]}) for d in ir.dims)}
+    )
+
+
+class Bench:
+    """One bundle on one set of tools."""
+
+    def __init__(self, name: str, cache: Path, cpu: CpuExecutor, references: ReferenceRunner) -> None:
+        self.bundle: Bundle = load_bundle(LIBRARY / name)
+        self.ir = resized(self.bundle.ir, MILLION[name])
+        self.cpu, self.references = cpu, references
+        self.cache = cache
+        self.seed = secrets.randbits(40)
+        self.suite = Suite(
+            self.ir, self.bundle.reference, runner=references, seed=self.seed, specs=self.bundle.specs
+        )
+
+    def candidate(self, number: int) -> Kernel:
+        kernel = self.bundle.kernel
+        assert kernel is not None
+        return Kernel(source=f"{kernel.source}\n// candidate {number}\n", plan=kernel.plan)
+
+    def round(self, gpu: CudaExecutor, compiler: Compiler, number: int) -> dict[str, Any]:
+        """Judge and time one candidate that nobody has seen before."""
+        kernel = self.candidate(number)
+        began = time.monotonic()
+        verdict: Verdict = judge(
+            kernel, self.ir, self.suite, executor=gpu, compiler=compiler, target=gpu.facts()["arch"], seed=self.seed,
+            max_seconds=120, checker=self.cpu,
+        )  # fmt: skip
+        judged = time.monotonic() - began
+        timed = self.time(gpu, kernel)
+        return {
+            "outcome": verdict.outcome, "verdict_s": round(judged, 3), "timing_s": timed,
+            "total_s": round(time.monotonic() - began, 3),
+            "stages_s": {s.name: round(s.seconds, 3) for s in verdict.stages if s.status != "not_measured"},
+            "failure": verdict.failure.message[:300] if verdict.failure else None,
+        }  # fmt: skip
+
+    def time(self, gpu: CudaExecutor, kernel: Kernel) -> float | None:
+        """Return wall seconds of a short timing session, `None` when it did not work."""
+        cases = self.suite.cases("target")[:1]
+        program = expand(
+            self.ir, kernel.plan, dims=self.ir.target_dims, scalars=cases[0].scalars, tunables=None,
+            kernels=inspect(kernel.source).kernels, device=gpu.device(),
+        )  # fmt: skip
+        if isinstance(program, PlanFault):
+            return None
+        began = time.monotonic()
+        contents = [self.suite.inputs(c) for c in cases]
+        done = measure(
+            gpu, [Contender("k", kernel.source, program)], contents, arch=gpu.facts()["arch"], seed=1, limit_s=1.0
+        )  # fmt: skip
+        return round(time.monotonic() - began, 3) if isinstance(done, Session) else None
+
+
+def measure_bundle(name: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        cache = Path(folder)
+        cpu, references = CpuExecutor(), ReferenceRunner()
+        bench = Bench(name, cache, cpu, references)
+        began = time.monotonic()
+        gpu, compiler = CudaExecutor(0, cache=cache), Compiler(cache=cache)
+        try:
+            cold = bench.round(gpu, compiler, 0)
+            cold["total_s"] = round(time.monotonic() - began, 3)
+            gpu_before = gpu.gpu_seconds
+            warm = [bench.round(gpu, compiler, n) for n in (1, 2, 3)]
+            held = (gpu.gpu_seconds - gpu_before) / 3
+        finally:
+            gpu.close()
+            compiler.close()
+            references.close()
+    best = min(warm, key=lambda r: r["total_s"])
+    return {"bundle": name, "cold": cold, "warm": warm, "warm_best_s": best["total_s"], "gpu_seconds_per_candidate": round(held, 3)}  # fmt: skip
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "| bundle | round | verdict s | timing s | total s | outcome | where it goes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        if "error" in row:
+            lines.append(f"| {row['bundle']} | - | - | - | - | {row['error']} | - |")
+            continue
+        for label, r in (("cold", row["cold"]), *((f"warm {i}", w) for i, w in enumerate(row["warm"], 1))):
+            where = ", ".join(f"{n} {s:.2f}" for n, s in r["stages_s"].items() if s >= 0.01)
+            lines.append(
+                f"| {row['bundle']} | {label} | {r['verdict_s']:.2f} | {r['timing_s']} | {r['total_s']:.2f} | {r['outcome']} | {where} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    rows: list[dict[str, Any]] = []
+    for name in (n for n in MILLION if (LIBRARY / n).is_dir()):
+        try:
+            rows.append(measure_bundle(name))
+        except Exception as exc:  # noqa: BLE001 - the other bundles are still worth their numbers
+            rows.append({"bundle": name, "error": f"{type(exc).__name__}: {exc}"[:300]})
+        (out / "overhead.json").write_text(json.dumps({"g++": shutil.which("g++"), "rows": rows}, indent=1))
+        (out / "overhead.md").write_text(table(rows))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
