@@ -38,6 +38,11 @@ class Budget(Model):
     patience: int = Field(default=2, ge=1)
     """Performance: rounds without a significant gain after which the search stops."""
 
+    target_sol_fraction: float = Field(default=0.95, gt=0, le=1)
+    """Performance: the search is over at this fraction of the speed of light."""
+    target_speedup: float | None = Field(default=None, gt=0)
+    """Performance: the search is over at this speed-up over the first verified kernel."""
+
     def rounds_when(self, *, timed: bool) -> int:
         """Return how many rounds may follow a verified kernel."""
         if self.rounds is not None:

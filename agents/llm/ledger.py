@@ -92,6 +92,12 @@ class Ledger:
         """Wall seconds of the run: those of earlier sessions up to their last reply, and this one's."""
         return self._earlier_s + self._clock() - self._start
 
+    def calls_left(self) -> int | None:
+        """Return how many calls may still be reserved, `None` without a limit."""
+        most = self._budget.max_calls
+        with self._lock:
+            return None if most is None else max(0, most - len(self._entries) - len(self._in_flight))
+
     def seconds_left(self) -> float | None:
         """Return wall seconds until the limit (0 when passed), `None` without one."""
         most = self._budget.max_seconds
