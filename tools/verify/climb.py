@@ -22,7 +22,8 @@ from cuda_harness.tools.execute.protocol import (
     Mode,
     Program,
 )
-from cuda_harness.tools.ir.program import PlanFault, expand
+from cuda_harness.tools.ir.placement import expand_on
+from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.toolchain.source import SourceFacts
@@ -103,9 +104,8 @@ def leave_unmeasured(
 
 def program_for(climb: Climb, dims: dict[str, int], scalars: dict[str, Any]) -> Program | PlanFault:
     """Return the plan at these sizes and scalars, or what is wrong with it."""
-    return expand(
-        climb.ir, climb.kernel.plan, dims=dims, scalars=scalars, tunables=None, kernels=climb.facts.kernels,
-        device=climb.executor.device(),
+    return expand_on(
+        climb.executor, climb.kernel, climb.ir, dims=dims, scalars=scalars, kernels=climb.facts.kernels, arch=climb.target
     )  # fmt: skip
 
 

@@ -1,6 +1,8 @@
 """`cuda[:N|:UUID|:auto]`: jobs in child processes started ahead, one for each candidate; the parent never touches CUDA."""
 
 import hashlib
+import math
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -10,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cuda_harness.state.errors import ExecutorUnavailable
+from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import CompileOk, CompileRejected, CompileResult, CompileTimedOut
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cuda.health import PROBE, Health, probe_frame, probe_is_right
@@ -17,7 +20,14 @@ from cuda_harness.tools.execute.cuda.lock import Claim, claim
 from cuda_harness.tools.execute.cuda.memory import GUARD, planned_bytes
 from cuda_harness.tools.execute.cuda.pool import NotStarted, Pool
 from cuda_harness.tools.execute.cuda.wire import job_frame
-from cuda_harness.tools.execute.cuda.worker import Command, Frame, Worker, child_command
+from cuda_harness.tools.execute.cuda.worker import (
+    CHILD_MODULE,
+    Command,
+    Frame,
+    Worker,
+    child_command,
+    child_environment,
+)
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import (
     CallOutput,
@@ -27,8 +37,10 @@ from cuda_harness.tools.execute.protocol import (
     JobNotRun,
     JobOk,
     JobResult,
+    LaunchOp,
     Mode,
 )
+from cuda_harness.tools.frames import write_frame
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 
 LOCK_S = 300.0
@@ -64,6 +76,7 @@ class CudaExecutor:
         claimed: Claim | None = None, lock_s: float = LOCK_S,
     ) -> None:  # fmt: skip
         self.name = f"cuda:{device}"
+        self._device, self._environment = device, dict(environment or {})
         self._claim = claimed
         self._compiler = compiler or Compiler(cache=cache)
         self._cancel = cancel or threading.Event()
@@ -72,6 +85,7 @@ class CudaExecutor:
         self._facts: dict[str, Any] | None = None
         self._lock = threading.Lock()
         self._lock_s = lock_s
+        self._resident: dict[tuple[str, str, int, int], int | None] = {}
         self._gpu_seconds = 0.0
         self._waited_s = 0.0
         self._pool.prepare()
@@ -129,13 +143,51 @@ class CudaExecutor:
             evidence = {"needed_bytes": needed, "usable_bytes": total}
             return JobNotRun("resources", message, "use smaller sizes", evidence)
         header, blobs = job_frame(job, Path(compiled.cubin_path).read_bytes())
+        key = candidate_key(
+            job.source, arch=job.arch, fast_math=job.fast_math, max_registers=job.max_registers,
+            own_allocations=job.own_allocations,
+        )  # fmt: skip
         answered = self.ask(
             header, blobs, deadline_s=job.deadline_s, max_bytes=needed * len(job.calls) + (1 << 20),
-            key=None if job.fresh_process else candidate_key(job),
+            key=None if job.fresh_process else key,
         )  # fmt: skip
         if isinstance(answered, JobFault | JobNotRun):
             return answered
         return _result(job, *answered)
+
+    def blocks_per_sm(self, kernel: Kernel, op: LaunchOp, *, arch: str, macros: dict[str, int]) -> int | None:
+        """Return resident blocks per multiprocessor for a launch, from the occupancy API; `None` where it cannot tell.
+
+        Args:
+            kernel: Source and compile options.
+            op: The launch; its block and dynamic shared memory count.
+            arch: Architecture to compile for.
+            macros: Tunables and defines.
+        """
+        options = kernel.plan.compile
+        compiled = self.compile(
+            kernel.source, arch=arch, macros=macros, fast_math=options.fast_math, max_registers=options.max_registers
+        )  # fmt: skip
+        if not isinstance(compiled, CompileOk):
+            return None
+        threads = math.prod(op.block)
+        key = (compiled.cubin_sha256, op.kernel, threads, op.shared_bytes)
+        if key not in self._resident:
+            header = {
+                "do": "occupancy",
+                "kernel": op.kernel,
+                "threads": threads,
+                "shared_bytes": op.shared_bytes,
+            }
+            mine = candidate_key(
+                kernel.source, arch=arch, fast_math=options.fast_math, max_registers=options.max_registers
+            )
+            answered = self.ask(
+                header, [Path(compiled.cubin_path).read_bytes()], deadline_s=10.0, max_bytes=1 << 20, key=mine,
+            )  # fmt: skip
+            told = answered[0] if isinstance(answered, tuple) else {}
+            self._resident[key] = int(told["blocks_per_sm"]) if told.get("status") == "ok" else None
+        return self._resident[key]
 
     def compile(
         self, source: str, *, arch: str, macros: dict[str, int], fast_math: bool, max_registers: int | None
@@ -144,6 +196,29 @@ class CudaExecutor:
         return self._compiler.compile(
             source, arch=arch, macros=macros, fast_math=fast_math, max_registers=max_registers, deadline_s=60.0,
         )  # fmt: skip
+
+    def write_job(self, job: Job, path: Path) -> CompileResult:
+        """Write a job to a file for `once_command`, and return how it compiled; without a cubin there is no file."""
+        compiled = self.compile(
+            job.source, arch=job.arch, macros=dict(job.program.macros), fast_math=job.fast_math,
+            max_registers=job.max_registers,
+        )  # fmt: skip
+        if isinstance(compiled, CompileOk):
+            with path.open("wb") as stream:
+                write_frame(stream, *job_frame(job, Path(compiled.cubin_path).read_bytes()))
+        return compiled
+
+    def once_command(self, path: Path, answer: Path | None = None) -> list[str]:
+        """Return the program that runs a job file on this device, to be put behind compute-sanitizer or ncu.
+
+        It exits with 0 (ok), 1 (the candidate's fault) or 2 (not run), and leaves its answer's frame in `answer`.
+        """
+        argv = [sys.executable, "-P", "-m", CHILD_MODULE, "--once", str(path), "--device", str(self._device)]
+        return [*argv, "--answer", str(answer)] if answer is not None else argv
+
+    def once_environment(self) -> dict[str, str]:
+        """Return the environment for `once_command`."""
+        return child_environment(self._environment)
 
     def ask(
         self, header: dict[str, Any], blobs: list[bytes], *, deadline_s: float, max_bytes: int, key: str | None = None,
@@ -295,9 +370,11 @@ class CudaExecutor:
             self._claim.release()
 
 
-def candidate_key(job: Job) -> str:
+def candidate_key(
+    source: str, *, arch: str, fast_math: bool, max_registers: int | None, own_allocations: bool = False
+) -> str:
     """Return the identity of a candidate: its text and options, whatever its tunables."""
-    text = f"{job.arch}|{job.fast_math}|{job.max_registers}|{job.own_allocations}|{job.source}"
+    text = f"{arch}|{fast_math}|{max_registers}|{own_allocations}|{source}"
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -19,6 +19,7 @@ PASSED = (
     "CUDA_MPS_PIPE_DIRECTORY", "LANG", "PYTHONPATH", "TMPDIR", "XDG_CACHE_HOME",
 )  # fmt: skip
 """Variables a child gets; keys and settings of the user stay behind."""
+CHILD_MODULE = "cuda_harness.tools.execute.cuda.child"
 _PIPE_BYTES = 1 << 20
 _KEPT = 4096
 """Bytes kept of the head and of the tail of a child's stderr; a failed device assertion prints from every thread."""
@@ -32,8 +33,7 @@ def child_command(device: int) -> Command:
     """Return how the GPU child of a device is started."""
 
     def argv(fd_in: int, fd_out: int) -> Sequence[str]:
-        module = "cuda_harness.tools.execute.cuda.child"
-        return [sys.executable, "-P", "-m", module, str(device), str(fd_in), str(fd_out)]
+        return [sys.executable, "-P", "-m", CHILD_MODULE, str(device), str(fd_in), str(fd_out)]
 
     return argv
 
