@@ -206,11 +206,11 @@ class Builder:
             and not stage.text.startswith("add up")
             and self.details.axis != "all"
         )
-        matrices = stage.name == "*" and several and not stage.text.startswith("hadamard")
+        matrices = stage.name == "*" and not stage.text.startswith("hadamard") and not self.started
+        chained = self.shaper.sizes.chained()
         if (
             matrices
-            and not self.started
-            and self.details.noun == "matrix"
+            and ((several and self.details.noun == "matrix") or chained)
             and "elementwise" not in self.details.flags
         ):
             self.recipe.assume("product of matrices", "the matrix product", "the usual meaning")
@@ -315,7 +315,7 @@ class Builder:
         is_input = any(t["name"] == tensor for t in recipe.tensors)
         axis = recipe.axes.index(inner[0]) if len(inner) == 1 and len(recipe.axes) > 1 else None
         self.dtype = "int32"
-        recipe.assume("dtype of the index", "int32", "the request names no index type")
+        recipe.assume("dtype of the index", self.details.index_dtype, "the request names no index type")
         recipe.assume("ties", "the lowest index", "the usual convention")
         recipe.edge_rules.append(
             f"{kind} gives the lowest index among equal values"
@@ -470,9 +470,9 @@ class Builder:
         i, j = axes
         x = recipe.input("logits", axes)
         label = recipe.input(
-            "labels", (i,), dtype="int32", description="class of each sample, 0 to the number of classes - 1"
+            "labels", (i,), dtype=self.details.index_dtype, description="class of each sample, 0 to the number of classes - 1"
         )
-        recipe.assume("labels", "int32 class indices", "the usual convention for cross-entropy on logits")
+        recipe.assume("labels", f"{self.details.index_dtype} class indices", "the usual convention for cross-entropy on logits")
         top = recipe.save("m", "reduce_max", value=Reduce("max", (j[0],), x), axes=(i,))
         total = Reduce("sum", (j[0],), Call("exp", (Binary("-", x, top),)))
         lse = recipe.save("s", "log_sum_exp", value=Call("log", (total,)), axes=(i,))
@@ -735,7 +735,7 @@ class Builder:
         table = (
             self.shaper.numbers(stated[0])
             if stated
-            else (self.shaper.sizes.count("rows"), self.shaper.sizes.count("cols", "features"))
+            else (self.shaper.sizes.count("rows", "samples"), self.shaper.sizes.count("cols", "features", "channels"))
         )
         ones = self.shaper.shapes(1)
         n = (
@@ -748,11 +748,11 @@ class Builder:
         recipe.axes = (("i", count), ("j", cols))
         recipe.input("table", (("r", rows), ("j", cols)))
         index = recipe.input(
-            "idx", (("i", count),), dtype="int32", description="row of the table, 0 to rows - 1"
+            "idx", (("i", count),), dtype=self.details.index_dtype, description="row of the table, 0 to rows - 1"
         )
         recipe.value = Access("table", (index, Name("j")))
         recipe.edge_rules.append("every index is a row of the table: 0 <= idx < rows")
-        recipe.assume("dtype of the index", "int32", "the request names no index type")
+        recipe.assume("dtype of the index", self.details.index_dtype, "the request names no index type")
         self.compare = {"mode": "exact"}
         self.op = "gather"
 
@@ -802,6 +802,11 @@ class Builder:
                 self.output = "out"
                 recipe.tensors[1]["role"] = "inout"
                 recipe.assume("y", "is updated in place", "as BLAS does")
+            case "combine":
+                alpha, beta = self._coefficient("alpha", "alpha"), self._coefficient("beta", "beta")
+                x, y = recipe.input("x", axes), recipe.input("y", axes)
+                recipe.value = Binary("+", Binary("*", alpha, x), Binary("*", beta, y))
+                self.output = "out"
             case "scal":
                 recipe.value = Binary("*", self._coefficient("a", "alpha"), recipe.input("x", axes))
                 recipe.tensors[0]["role"] = "inout"

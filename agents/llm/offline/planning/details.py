@@ -28,6 +28,8 @@ class Details:
 
     dtype: str = "float32"
     dtype_stated: bool = False
+    index_dtype: str = "int32"
+    """Type of labels and indices beside floating-point data."""
     axis: int | Literal["all"] | None = None
     """Axis of reductions and softmax; `None`: not stated."""
     axis_text: str = ""
@@ -85,11 +87,21 @@ def read_dtype(text: Marked, details: Details) -> None:
         and found["float32"] != "float32"
     ):
         del found["float32"]
+    _take_index_type(text, found, details)
     if len(found) > 1:
         msg = f"it names several element types ({', '.join(sorted(found.values()))}); the built-in templates keep one for all arrays"
         raise Refusal(msg)
     if found:
         details.dtype, details.dtype_stated = next(iter(found)), True
+
+
+def _take_index_type(text: Marked, found: dict[str, str], details: Details) -> None:
+    """Take an integer type out of `found` where floats are named as well and the text speaks of labels or indices."""
+    whole = [d for d in found if d in {"int32", "int64"}]
+    spoken = re.search(r"\b(?:labels?|indices|index|targets?|classes|class|ids)\b", text.text) is not None
+    if len(found) == 2 and len(whole) == 1 and spoken:
+        details.index_dtype = whole[0]
+        del found[whole[0]]
 
 
 _ROWS = (

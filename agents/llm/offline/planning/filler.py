@@ -26,7 +26,10 @@ accurate random arbitrary contents content independent respective column columns
 component components sample samples batch batches length lengths dim dims dimension dimensions axis last scalar stage network neural
 learning deep model ml ai model models step steps formula formally mathematically namely ie eg nonlinearity nonlinear pointwise wide
 handle handles handling size sizes arbitrarily sufficiently good nice modern nvidia hopper h100 h200 a100 architecture
-row-major rowmajor c style
+row-major rowmajor c style batched matching vocabulary vocab multiple various among
+index indices exactly match matches represent represented ensure ensures processed process correspondence transferred transfer logit logits label labels true
+transformation identically shaped cover covers remain among averaged arithmetic accumulated accumulate maintain maintained include includes including
+respect depends specifications predicted ground truth current variable positions adhere computations accordingly task operates equivalent denoted
 """.split()  # noqa: SIM905 - a list of a few hundred words reads better as text
 _NOT_FILLER = {"only", "random", "or", "when"}
 FILLER = frozenset(_WORDS) - _NOT_FILLER
@@ -37,6 +40,7 @@ PHRASES: tuple[str, ...] = (
     r"(?:using|with|by|via|through) (?:the )?(?:max|maximum) subtraction", r"(?:subtract(?:ing)?|after subtracting) (?:the )?(?:row )?max(?:imum)?(?: of each row)? (?:first|for (?:numerical )?stability)",
     r"(?:using|use|with|via|through|by) (?:static |dynamic )?(?:shared memory(?: tiling| tiles)?|tiling|tiles|warp shuffles?|warp level primitives|warp reductions?|vectori[sz]ed (?:loads|memory accesses)|coalesced (?:memory )?accesses|a grid stride loop|grid stride loops|parallel reduction|tree reduction|a tree)(?: for [a-z ]{3,30})?",
     r"tiled|coalesced|vectori[sz]ed|register blocked|grid stride|high performance|state of the art|as fast as possible|well optimi[sz]ed",
+    r"(?:the )?(?:two|three|both) (?:input )?(?:vectors|arrays|matrices|tensors|inputs|rows)(?= \(?(?:are|have|must|is|contain))",
     r"on (?:the|a|an) (?:nvidia )?gpu", r"in cuda(?: c(?:\+\+)?)?", r"cuda c(?:\+\+)?", r"in parallel", r"at once",
     r"without (?:any )?bias|no bias|bias free", r"do not (?:change|modify|touch) the inputs?(?: data)?|without (?:changing|altering|modifying) (?:the )?inputs?(?: data)?|inputs? (?:is|are|must be|stays?) (?:left )?unchanged",
     r"of (?:the )?same (?:shape|size|length|dimensions?)(?: and (?:data )?type)?(?: as (?:the )?inputs?)?", r"same (?:shape|size) as (?:the )?inputs?",

@@ -93,8 +93,12 @@ def find_formulas(request: str) -> Formulas:
 
 
 _ASKED = re.compile(
-    r"(?i)^\s*|\breplac\w*(?:\s+\w+){0,6}?\s+(?:by|with)\s+|\b(?:comput\w*|calculat\w*|evaluat\w*|formula|expression|polynomial|function|kernel for|implement\w*)\s*:?\s+"
+    r"(?i)^\s*|\breplac\w*(?:\s+\w+){0,6}?\s+(?:by|with)\s+|\b(?:comput\w*|calculat\w*|evaluat\w*|weighted sum|linear combination|formula|expression|polynomial|function|kernel for|implement\w*)\s*:?\s+"
 )
+
+
+_PRODUCT_FIRST = re.compile(r"(?<=\s)(?=(?:[a-z]\w?|alpha)\s?\*\s?[a-z]\w?\s?[-+])")
+"""`a*b + c` anywhere."""
 
 
 def _looks_like_a_name(name: str) -> bool:
@@ -104,7 +108,7 @@ def _looks_like_a_name(name: str) -> bool:
 
 def _bare_expression(text: str, found: Formulas) -> Formulas:
     """Read `compute a*x + y`: an expression without a left side, when it stands where one is asked for."""
-    for match in _ASKED.finditer(text):
+    for match in (*_ASKED.finditer(text), *_PRODUCT_FIRST.finditer(text)):
         right = longest_expression(text[match.end() :])
         if right is None:
             continue

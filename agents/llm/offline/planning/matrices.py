@@ -63,6 +63,8 @@ def _matrices(recipe: Recipe, shaper: Shaper, *, batched: bool, transposed: tupl
     lone = [n for n in ("n",) if n in shaper.sizes.named and not {"m", "k"} & set(shaper.sizes.named)]
     if length is None and lone and not stated:
         length = _named(shaper, lone[0])
+    if length is None and not stated and "square" in shaper.details.flags:
+        length = shaper.sizes.count("rows", "cols")
     if not stated and length is not None:
         stated = [(length, length)]
     m, k, n = _mkn(shaper, stated, transposed)
@@ -119,7 +121,7 @@ def _mkn(
 def _with_vector(recipe: Recipe, shaper: Shaper, *, left: bool, transposed: bool) -> None:
     stated = [shaper.numbers(s) for s in shaper.shapes(2)]
     lengths = [shaper.numbers(s)[0] for s in shaper.shapes(1)]
-    rows, cols = shaper.sizes.count("rows"), shaper.sizes.count("cols", "features")
+    rows, cols = shaper.sizes.count("rows", "samples"), shaper.sizes.count("cols", "features", "channels")
     named = {
         "rows": _named(shaper, "m") or _named(shaper, "rows"),
         "cols": _named(shaper, "n") or _named(shaper, "cols"),
@@ -208,12 +210,12 @@ def _outer(recipe: Recipe, shaper: Shaper) -> None:
 
 def _linear(recipe: Recipe, shaper: Shaper, *, bias: bool) -> None:
     stated = [shaper.numbers(s) for s in shaper.shapes(2)]
-    batch = shaper.sizes.count("batch", "rows")
+    batch = shaper.sizes.count("batch", "rows", "samples")
     if len(stated) > 2:
         msg = "more than two matrix shapes are stated for one linear layer"
         raise Refusal(msg)
     m = stated[0][0] if stated else batch
-    k = stated[0][1] if stated else shaper.sizes.count("features")
+    k = stated[0][1] if stated else shaper.sizes.count("features", "channels")
     n = None
     if len(stated) == 2:
         if stated[1][1] == k:

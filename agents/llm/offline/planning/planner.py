@@ -11,6 +11,7 @@ from cuda_harness.agents.llm.offline.planning.formula_plan import FormulaPlanner
 from cuda_harness.agents.llm.offline.planning.formulas import Formulas, find_formulas, take_values
 from cuda_harness.agents.llm.offline.planning.recipe import Recipe
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.agents.llm.offline.planning.remarks import without_names, without_remarks
 from cuda_harness.agents.llm.offline.planning.words import (
     Reading,
     assume_dtype,
@@ -23,7 +24,7 @@ from cuda_harness.agents.llm.offline.planning.words import (
 )
 from cuda_harness.state.ir import KernelIR
 
-DESCRIPTIVE = frozenset({"fma", "axpy", "axpby", "scal", "copy", "fill", "gather"})
+DESCRIPTIVE = frozenset({"fma", "axpy", "axpby", "combine", "scal", "copy", "fill", "gather"})
 """Words that only name what a formula does; they need not be compared with it."""
 
 
@@ -34,7 +35,14 @@ def plan(request: str) -> dict[str, Any]:
         Refusal: If it is beyond the templates, or contradicts itself.
         FormulaError: If a formula in it is not of the language.
     """
-    request = product_in_words(request)
+    said = request
+    request = product_in_words(without_remarks(without_names(request)))
+    data = _plan(request)
+    data["summary"] = " ".join(said.split())[:400]
+    return data
+
+
+def _plan(request: str) -> dict[str, Any]:
     formulas = find_formulas(request)
     if not formulas.statements:
         return plan_words(request)

@@ -73,9 +73,14 @@ class Shaper:
         """Return the axes of arrays that all have one shape."""
         stated = self.agree(self.shapes(), "arrays of one shape")
         counts = {
-            "elements": self.sizes.count("elements"), "length": self.sizes.count("length"), "rows": self.sizes.count("rows"),
+            "elements": self.sizes.count("elements"), "length": self.sizes.count("length"), "rows": self.sizes.count("rows", "samples"),
             "cols": self.sizes.count("cols", "classes", "features"), "batch": self.sizes.count("batch"),
         }  # fmt: skip
+        channels = self.sizes.count("channels")
+        if channels is not None and counts["batch"] is not None and len(stated) == 2:
+            stated = (counts["batch"], channels, *stated)
+        elif channels is not None:
+            self._set(counts, "cols", channels, "channels")
         self._named(counts)
         values = self._square(list(stated), counts, least_rank)
         if not values:
@@ -85,7 +90,7 @@ class Shaper:
             batch is not None
             and len(values) == 2
             and batch not in values
-            and self.details.noun in {"matrix", "tensor"}
+            and (self.details.noun in {"matrix", "tensor"} or self.sizes.batch_of_matrices)
             and self.sizes.shapes
         ):
             values = [batch, *values]
@@ -120,7 +125,8 @@ class Shaper:
             msg = f"the sizes contradict each other: {name} = {value}, and {known} {unit} elsewhere"
             raise Refusal(msg)
         counts[unit] = value
-        self.sizes.used_names.add(name)
+        if name in self.sizes.named:
+            self.sizes.used_names.add(name)
 
     def _square(
         self, values: list[int | None], counts: dict[str, int | None], least_rank: int
@@ -139,6 +145,9 @@ class Shaper:
 
     def _by_counts(self, counts: dict[str, int | None], least_rank: int) -> list[int | None]:
         rows, cols, batch = counts["rows"], counts["cols"], counts["batch"]
+        lone = rows is not None and cols is None and batch is None and not self.sizes.count("rows")
+        if lone and least_rank < 2 and self.details.noun != "matrix" and self.details.axis in {None, "all"}:
+            return [rows]
         if batch is not None and rows is not None and cols is not None:
             return [batch, rows, cols]
         if (

@@ -10,21 +10,33 @@ from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 Size = int | str
 """A number, or the name of a size whose value is given elsewhere or nowhere."""
 
-_SYMBOL = r"(?:batch_size|seq_len|hidden_dim|hidden|rows|cols|columns|classes|channels|features|batch|[a-z]|[a-z]\d)"
+_SYMBOL = r"(?:batch_size|seq_len|count|hidden_dim|hidden|rows|cols|columns|classes|channels|features|batch|[a-z]|[a-z]\d)"
 _ITEM = rf"(?:{NUMBER}|\b{_SYMBOL}\b)"
 _DIMENSIONS = frozenset({"n", "m", "k", "rows", "cols", "columns", "h", "w"})
 """Names that make a shape even where no number stands beside them."""
 _TIMES = r"\s*(?:x|×|\bby\b)\s*"
+_BEFORE: tuple[tuple[str, str], ...] = (
+    ("rows", r"(?:(?:number|count) of )?(?:rows?|tokens|sequence length|seq len)"),
+    ("samples", r"(?:(?:number|count) of )?(?:samples|examples|instances)"),
+    ("cols", r"(?:(?:number|count) of )?(?:columns?|cols?)"),
+    ("classes", r"(?:(?:number|count) of )?(?:classes|categories|vocabulary size|vocab size)"),
+    ("features", r"(?:(?:number|count) of )?(?:features|hidden units|units)"),
+    ("channels", r"(?:(?:number|count) of )?channels"),
+    ("elements", r"(?:total )?(?:number|count) of (?:elements|entries|values)"),
+)
+"""Units that may stand before their number: `classes 1000`, `number of rows: 64`."""
 _UNITS: tuple[tuple[str, str], ...] = (
     (
         "elements",
-        r"(?:total )?(?:elements?|entries|values|numbers|floats?|doubles|integers|items|points|components|scalars)",
+        r"(?:total )?(?:elements?|entries|values|numbers|floats?|doubles|integers|items|points|components|scalars|bins|samples in total|slots|cells)",
     ),
-    ("rows", r"(?:rows?|samples|tokens|examples|instances|observations)"),
+    ("rows", r"(?:rows?|tokens)"),
+    ("samples", r"(?:samples|examples|instances|observations)"),
     ("cols", r"(?:columns?|cols?)"),
-    ("batch", r"(?:batches|matrices|images|pairs of matrices|independent matrices)"),
+    ("batch", r"(?:batches|matrices|images|feature maps|pairs of matrices|independent matrices)"),
     ("classes", r"(?:classes|categories|labels|logits)"),
-    ("features", r"(?:features|channels|units|hidden units|dimensions)"),
+    ("features", r"(?:features|units|hidden units|dimensions)"),
+    ("channels", r"(?:channels|(?:feature )?maps per image)"),
 )
 
 
@@ -64,6 +76,11 @@ class Sizes:
         """Whether the request says nothing about sizes."""
         return not (self.shapes or self.counts or self.named)
 
+    @property
+    def batch_of_matrices(self) -> bool:
+        """Whether the batch was said as a number of matrices or images."""
+        return any(c.unit == "batch" and re.search(r"matri|image|map", c.text) for c in self.counts)
+
     def value(self, size: Size) -> int | None:
         """Return the number of a size, `None` when its name has no value."""
         if isinstance(size, int):
@@ -82,6 +99,11 @@ class Sizes:
             msg = f"the sizes contradict each other: {shown} cannot both hold"
             raise Refusal(msg)
         return found[0].value if found else None
+
+    def chained(self) -> bool:
+        """Whether two matrix shapes are stated that are no one shape and fit a product: columns of one, rows of the next."""
+        stated = [s.sizes for s in self.shapes if len(s.sizes) == 2]
+        return len(stated) >= 2 and stated[0] != stated[1] and stated[0][1] == stated[1][0]
 
     def left_over(self) -> list[str]:
         """Return what was stated and found no place."""
@@ -200,6 +222,12 @@ def _shapes(text: Marked, sizes: Sizes) -> None:
             take(match) if read_size(match["a"]) is not None and read_size(match["b"]) is not None else None
         )
 
+    across = r"(?:columns?|cols?|features|channels|classes|entries per row|elements per row|values per row)"
+    joined = r"(?: ?,? ?(?:and|by|x|×|with)? ?)"
+    for first, second, order in ((rows, across, "ab"), (across, rows, "ba")):
+        one, two = order
+        pattern = rf"(?<![\w.])(?P<list>(?P<{one}>{NUMBER}) {first}{joined}(?P<{two}>{NUMBER}) {second}\b)(?: each)?"
+        text.replace(re.compile(pattern), take_laid)
     text.replace(laid, take_laid)
     text.replace(bracketed, take)
     text.replace(plain, take_plain)
@@ -243,10 +271,13 @@ def _counts(text: Marked, sizes: Sizes) -> None:
             rf"\b(?:hidden size|hidden dimension|hidden dim|model dimension|embedding size|embedding dimension|feature dimension)(?: of| is|:|=)?\s*{value}\b",
         ),
     ]
+    patterns += [("batch", rf"\b{value} pairs(?= of)")]
     patterns += [
-        ("batch", rf"\b{value} pairs(?= of)"),
-        ("rows", rf"\brows? ?[:=]? ?{value}(?= ?[,;)]|\.? ?$)"),
-        ("cols", rf"\b(?:columns?|cols?) ?[:=]? ?{value}(?= ?[,;)]|\.? ?$)"),
+        (
+            unit,
+            rf"\b{words} ?(?:[:=]|is|are|of)? ?{value}(?= ?[,;)]|\.? ?$| and | with )",
+        )
+        for unit, words in _BEFORE
     ]
     patterns += [
         (unit, rf"\b(?:some |about |exactly )?{value}\s*{words}(?: each| in total| in all| total)?\b")
