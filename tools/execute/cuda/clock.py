@@ -1,205 +1,254 @@
 """Timing in the GPU child: interleaved candidates, changed contents, flushed L2, events on our own stream.
 
 Protocol (DESIGN.md "Time"): before each timed call the inputs are copied in from a randomly chosen content set,
-outputs are poisoned and L2 is overwritten, all outside the events; candidates take turns in random order; the
-outputs of randomly chosen timed calls go back to the parent, which compares them.
+outputs and scratch are poisoned and L2 is overwritten, all outside the events; a small kernel then holds the device
+until the whole plan is queued. Candidates take turns in random order on buffers at the same addresses; the outputs of
+randomly chosen timed calls go back to the parent, which compares them.
 """
 
 import contextlib
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 
-from cuda_harness.tools.execute.cuda.child import Runner, check
+from cuda_harness.tools.execute.cuda.faults import Failed, check
+from cuda_harness.tools.execute.cuda.lane import Lane, copy_action
+from cuda_harness.tools.execute.cuda.memory import Memory
+from cuda_harness.tools.execute.cuda.sensors import Sensors
 
 _SETTLED = 0.02
-"""Warm-up ends when medians of two successive windows agree this well, or after `_WARM_S`."""
-_WARM_S = 1.5
+"""Warm-up ends when the medians and clocks of two successive windows agree this well."""
+_WARM_LEAST_S, _WARM_MOST_S = 0.25, 2.0
 _CHECKED = 2
-"""Timed calls per candidate whose outputs are returned."""
+"""Timed calls per candidate whose outputs are examined."""
+_RETURNED_BYTES = 1 << 30
+"""Most output bytes sent back; beyond that only hashes."""
+_GRAPH_S = 0.004
+_GRAPH_REPLAYS = 500
+Cache = Literal["cold", "warm"]
 
 
-class Lane:
-    """One candidate: its runner, and the events around its plan."""
+class Measurement:
+    """All candidates of one session on one device."""
 
-    def __init__(self, header: dict[str, Any], cubin: bytes, device: Any, stream: Any) -> None:  # noqa: ANN401
-        from cuda.core import EventOptions
+    def __init__(self, header: dict[str, Any], blobs: list[bytes], device: Any) -> None:  # noqa: ANN401 - cuda.core
+        from cuda.bindings import driver
 
-        self.runner = Runner(header, cubin, device)
-        self.runner.stream = stream
-        self.stream = stream
-        self.begin, self.end = (device.create_event(EventOptions(timing_enabled=True)) for _ in range(2))
-        self.samples_us: list[float] = []
-        self.checked: list[dict[str, Any]] = []
-        self.blobs: list[bytes] = []
+        self.driver, self.header, self.device = driver, header, device
+        self.rng = np.random.default_rng(header["seed"])
+        self.stream = device.create_stream()
+        self.sensors = Sensors(str(device.uuid))
+        programs = header["programs"]
+        pool: dict[Any, Memory] = {}
+        self.lanes = [Lane(p, c, device, self.stream, pool) for p, c in zip(programs, blobs, strict=False)]
+        rest = blobs[len(programs) :]
+        self.hold = _holder(rest.pop(0), self.stream) if header.get("hold") else None
+        self.sets = header["sets"]
+        self.contents = _contents(driver, programs[0]["inputs"], self.sets, rest)
+        self.flush_bytes = 2 * int(device.properties.l2_cache_size)
+        self.flush = int(check(driver.cuMemAlloc(max(self.flush_bytes, 1)), "allocating the flush buffer"))
+        check(driver.cuCtxSynchronize(), "setting up")
+        self.checked: list[list[dict[str, Any]]] = [[] for _ in self.lanes]
+        self.blobs: list[list[bytes]] = [[] for _ in self.lanes]
+        self.returned = 0
 
-    def timed_us(self) -> float:
-        """Run the plan once between two events and return microseconds."""
-        self.stream.record(self.begin)
-        for op in self.runner.header["ops"]:
-            self._enqueue(op)
-        self.stream.record(self.end)
-        self.end.sync()
-        return float(self.end - self.begin) * 1000.0
+    def prepare(self, lane: Lane, chosen: int, *, only_inout: bool = False) -> None:
+        """Queue contents and poison for one call, in place."""
+        handle = self.stream.handle
+        for name, addresses in self.contents.items():
+            if only_inout and lane.runner.buffers[name]["role"] != "inout":
+                continue
+            memory = lane.runner.memory[name]
+            copy_action(self.driver, memory.address, addresses[chosen], memory.size, handle)()
+        for name, b in lane.runner.buffers.items():
+            memory = lane.runner.memory[name]
+            if not only_inout and b["role"] in {"out", "scratch"} and memory.size:
+                byte = int(self.rng.integers(1, 255))
+                check(self.driver.cuMemsetD8Async(memory.address, byte, memory.size, handle), "poisoning")
 
-    def _enqueue(self, op: dict[str, Any]) -> None:
-        """Queue one operation without waiting; only `while` must look at its flag."""
-        from cuda.core import LaunchConfig, launch
-
-        runner, driver, handle = self.runner, self.runner.driver, self.stream.handle
-        kind = op["op"]
-        if kind == "launch":
-            grid, cluster = tuple(op["grid"]), tuple(op["cluster"]) if op["cluster"] else None
-            if cluster:
-                grid = tuple(g // c for g, c in zip(grid, cluster, strict=True))
-            config = LaunchConfig(
-                grid=grid, block=tuple(op["block"]), shmem_size=op["shared"], cluster=cluster,
-                is_cooperative=op["cooperative"],
-            )  # fmt: skip
-            launch(
-                self.stream, config, runner.kernels[op["kernel"]], *[runner.argument(a) for a in op["args"]]
-            )
-        elif kind == "fill":
-            _fill(driver, runner.memory[op["buffer"]], bytes.fromhex(op["pattern"]), handle)
-        elif kind == "copy":
-            source, target = runner.memory[op["from"]], runner.memory[op["to"]]
+    def once(self, lane: Lane, cache: Cache) -> tuple[float, int]:
+        """Return microseconds of one call and the content set it got."""
+        chosen = int(self.rng.integers(self.sets)) if self.sets else 0
+        self.prepare(lane, chosen)
+        if cache == "cold":
+            byte = int(self.rng.integers(255))
             check(
-                driver.cuMemcpyDtoDAsync(target.address, source.address, source.size, handle),
-                "copying a buffer",
-            )
-        elif kind == "symbol":
-            address, _ = check(
-                driver.cuLibraryGetGlobal(runner.code.handle, op["symbol"].encode()), "finding a symbol"
-            )
-            source = runner.memory[op["from"]]
-            check(
-                driver.cuMemcpyDtoDAsync(int(address), source.address, source.size, handle),
-                "filling a symbol",
+                self.driver.cuMemsetD8Async(self.flush, byte, self.flush_bytes, self.stream.handle),
+                "flushing L2",
             )
         else:
-            runner.loop(op)
+            lane.enqueue()  # leaves in L2 what a call just before would leave
+            self.prepare(lane, chosen, only_inout=True)
+        if lane.host_driven:
+            self.stream.sync()
+        return lane.timed_us(None if lane.host_driven else self.hold), chosen
 
+    def warm_up(self) -> None:
+        """Run until times and clocks of two windows agree."""
+        began, last = time.monotonic(), (0.0, 0.0)
+        while (spent := time.monotonic() - began) < _WARM_MOST_S:
+            window = float(np.median([self.once(lane, "cold")[0] for _ in range(3) for lane in self.lanes]))
+            now = (window, float(self.sensors.read().get("sm_mhz", 1.0)))
+            settled = all(abs(a - b) <= _SETTLED * b for a, b in zip(now, last, strict=True))
+            if settled and spent >= _WARM_LEAST_S:
+                return
+            last = now
 
-def _fill(driver: Any, memory: Any, pattern: bytes, handle: Any) -> None:  # noqa: ANN401 - driver objects
-    width = len(pattern)
-    if len(set(pattern)) == 1:
-        check(driver.cuMemsetD8Async(memory.address, pattern[0], memory.size, handle), "filling a buffer")
-    elif width in {2, 4}:
-        setter = driver.cuMemsetD16Async if width == 2 else driver.cuMemsetD32Async
-        check(
-            setter(memory.address, int.from_bytes(pattern, "little"), memory.size // width, handle),
-            "filling a buffer",
-        )
-    else:
-        memory.write(np.resize(np.frombuffer(pattern, dtype=np.uint8), memory.size))
+    def rounds(self) -> list[list[float]]:
+        """Time cold calls in rounds, each candidate once a round in random order; fills `samples_us` of the lanes."""
+        header, lanes = self.header, self.lanes
+        began = time.monotonic()
+        chosen_rounds = [
+            {int(r) for r in self.rng.choice(header["least"], min(_CHECKED, header["least"]), replace=False)} for _ in lanes
+        ]  # fmt: skip
+        count = 0
+        while True:
+            for index in self.rng.permutation(len(lanes)):
+                lane = lanes[int(index)]
+                sample, chosen = self.once(lane, "cold")
+                lane.samples_us.append(sample)
+                if count in chosen_rounds[int(index)]:
+                    self._examine(int(index), chosen)
+            self.sensors.sample()
+            count += 1
+            spent = time.monotonic() - began
+            precise = count >= header["least"] and all(
+                _half_width(x.samples_us) <= header["precision"] for x in lanes
+            )
+            if precise or count >= header["most"] or spent > header["limit_s"]:
+                return [lane.samples_us for lane in lanes]
+
+    def _examine(self, index: int, chosen: int) -> None:
+        """Keep the hash of a timed call's outputs, and the bytes unless an equal call gave the same."""
+        digest, blobs = self.lanes[index].digest()
+        size = sum(map(len, blobs))
+        known = any(c["digest"] == digest and c["set"] == chosen for c in self.checked[index])
+        send = self.header.get("outputs", True) and not known and self.returned + size <= _RETURNED_BYTES
+        self.checked[index].append({"set": chosen, "digest": digest, "sent": send})
+        if send:
+            self.returned += size
+            self.blobs[index].extend(blobs)
+
+    def warm(self, rounds: int) -> list[list[float]]:
+        """Return times with the plan's own data in L2."""
+        found: list[list[float]] = [[] for _ in self.lanes]
+        for _ in range(rounds):
+            for index in self.rng.permutation(len(self.lanes)):
+                found[int(index)].append(self.once(self.lanes[int(index)], "warm")[0])
+        return found
+
+    def graphs(self, rounds: int) -> tuple[list[list[float]], list[str]]:
+        """Return microseconds per plan of back-to-back replays of a CUDA graph, and why a lane has none."""
+        found: list[list[float]] = [[] for _ in self.lanes]
+        why = [_no_graph(lane) for lane in self.lanes]
+        executables: dict[int, Any] = {}
+        for index, lane in enumerate(self.lanes):
+            if not why[index]:
+                try:
+                    executables[index] = _capture(self.driver, lane, self.stream.handle)
+                except Failed as exc:
+                    why[index] = str(exc)
+        for _ in range(rounds):
+            for index in self.rng.permutation(len(self.lanes)):
+                if int(index) in executables:
+                    lane = self.lanes[int(index)]
+                    found[int(index)].append(self._replayed_us(lane, executables[int(index)]))
+        return found, why
+
+    def _replayed_us(self, lane: Lane, executable: Any) -> float:  # noqa: ANN401 - CUgraphExec
+        single = min(lane.samples_us) if lane.samples_us else 10.0
+        replays = int(np.clip(_GRAPH_S * 1e6 / single, 2, _GRAPH_REPLAYS))
+        self.prepare(lane, int(self.rng.integers(self.sets)) if self.sets else 0)
+        handle = self.stream.handle
+        check(self.driver.cuGraphLaunch(executable, handle), "replaying a graph")
+        if self.hold is not None:
+            self.hold(min(4_000_000, 3_000 * replays))
+        self.stream.record(lane.begin)
+        for _ in range(replays):
+            check(self.driver.cuGraphLaunch(executable, handle), "replaying a graph")
+        self.stream.record(lane.end)
+        lane.end.sync()
+        return float(lane.end - lane.begin) * 1000.0 / replays
 
 
 def time_job(header: dict[str, Any], blobs: list[bytes], device: Any) -> tuple[dict[str, Any], list[bytes]]:  # noqa: ANN401
-    """Return samples per candidate in microseconds, clocks, and the outputs of checked calls."""
-    from cuda.bindings import driver
-
-    rng = np.random.default_rng(header["seed"])
-    stream = device.create_stream()
-    programs, sets = header["programs"], header["sets"]
-    lanes = [Lane(p, cubin, device, stream) for p, cubin in zip(programs, blobs, strict=False)]
-    contents = _contents(driver, programs[0]["inputs"], sets, blobs[len(programs) :])
-    flush_bytes = 2 * int(device.properties.l2_cache_size)
-    flush = int(check(driver.cuMemAlloc(max(flush_bytes, 1)), "allocating the flush buffer"))
-    clocks: list[dict[str, Any]] = []
-    cold = bool(header.get("cold", True))
-
-    def once(lane: Lane) -> tuple[float, int]:
-        chosen = int(rng.integers(sets))
-        for name, addresses in contents.items():
-            memory = lane.runner.memory[name]
-            check(
-                driver.cuMemcpyDtoDAsync(memory.address, addresses[chosen], memory.size, stream.handle),
-                "setting inputs",
-            )
-        for name, b in lane.runner.buffers.items():
-            if b["role"] in {"out", "scratch"} and lane.runner.memory[name].size:
-                memory = lane.runner.memory[name]
-                check(
-                    driver.cuMemsetD8Async(
-                        memory.address, int(rng.integers(1, 255)), memory.size, stream.handle
-                    ),
-                    "poisoning",
-                )
-        if cold:
-            check(
-                driver.cuMemsetD8Async(flush, int(rng.integers(255)), flush_bytes, stream.handle),
-                "flushing L2",
-            )
-        stream.sync()
-        return lane.timed_us(), chosen
-
-    _warm_up(lanes, once)
+    """Return samples per candidate in microseconds (cold; warm and graph where asked), readings, and checked outputs."""
     began = time.monotonic()
-    while True:
-        for index in rng.permutation(len(lanes)):
-            lane = lanes[int(index)]
-            sample, chosen = once(lane)
-            lane.samples_us.append(sample)
-            if len(lane.checked) < _CHECKED and (len(lane.samples_us) == 1 or rng.random() < 0.1):
-                lane.checked.append({"set": chosen})
-                for b in programs[int(index)]["buffers"]:
-                    if b["role"] in {"out", "inout"}:
-                        lane.blobs.append(lane.runner.memory[b["name"]].read().tobytes())
-        clocks.append(_clock(device))
-        count = len(lanes[0].samples_us)
-        spent = time.monotonic() - began
-        precise = count >= header["least"] and all(
-            _half_width(x.samples_us) <= header["precision"] for x in lanes
-        )
-        if precise or count >= header["most"] or spent > header["limit_s"]:
-            break
-    for lane in lanes:
+    measurement = Measurement(header, blobs, device)
+    measurement.warm_up()
+    cold = measurement.rounds()
+    answer: dict[str, Any] = {
+        "status": "ok", "samples_us": cold, "checked": measurement.checked, "clocks": measurement.sensors.readings[:200],
+        "enqueue_us": [lane.enqueue_ns / 1000.0 for lane in measurement.lanes],
+        "held": measurement.hold is not None,
+    }  # fmt: skip
+    if header.get("warm"):
+        answer["warm_us"] = measurement.warm(int(header["warm"]))
+    if header.get("graph"):
+        with contextlib.suppress(Failed):  # a graph that cannot run is missing, the times stand
+            answer["graph_us"], answer["graph_missing"] = measurement.graphs(int(header["graph"]))
+    for lane in measurement.lanes:
         lane.runner.check_guards("the timed calls")
-    answer = {
-        "status": "ok",
-        "samples_us": [lane.samples_us for lane in lanes],
-        "checked": [lane.checked for lane in lanes],
-        "clocks": clocks[:: max(1, len(clocks) // 50)],
-        "seconds": time.monotonic() - began,
-    }
-    return answer, [blob for lane in lanes for blob in lane.blobs]
+    answer["seconds"] = time.monotonic() - began
+    return answer, [blob for lane in measurement.blobs for blob in lane]
 
 
 def ceilings(device: Any) -> dict[str, Any]:  # noqa: ANN401 - cuda.core Device
-    """Return measured limits of the device: copy bandwidth in bytes/s (read plus write), launch latency in us."""
+    """Return the driver's own copy bandwidth in bytes/s, read plus write, over 1 GiB or a quarter of what is free."""
     from cuda.bindings import driver
     from cuda.core import EventOptions
 
-    size = 1 << 30
-    a, b = (int(check(driver.cuMemAlloc(size), "allocating 1 GiB")) for _ in range(2))
+    free = int(check(driver.cuMemGetInfo(), "asking for free memory")[0])
+    size = min(1 << 30, free // 4)
+    a, b = (int(check(driver.cuMemAlloc(size), "allocating")) for _ in range(2))
     stream = device.create_stream()
     begin, end = (device.create_event(EventOptions(timing_enabled=True)) for _ in range(2))
     copies = []
-    for _ in range(12):
+    for _ in range(30):
         stream.record(begin)
         check(driver.cuMemcpyDtoDAsync(b, a, size, stream.handle), "copying")
         stream.record(end)
         end.sync()
         copies.append(float(end - begin) / 1000.0)
-    empty = []
-    for _ in range(60):
-        stream.record(begin)
-        check(driver.cuMemsetD8Async(a, 0, 4, stream.handle), "a tiny operation")
-        stream.record(end)
-        end.sync()
-        empty.append(float(end - begin) * 1000.0)
     for address in (a, b):
         check(driver.cuMemFree(address), "freeing")
-    return {
-        "bandwidth_bytes_per_s": 2 * size / float(np.median(copies[2:])),
-        "launch_us": float(np.median(empty[10:])),
-    }
+    return {"driver_copy_bytes_per_s": 2 * size / float(np.median(copies[5:]))}
+
+
+def _holder(cubin: bytes, stream: Any) -> Callable[[int], None]:  # noqa: ANN401 - cuda.core Stream
+    """Return what keeps the device busy for so many nanoseconds."""
+    from cuda.core import LaunchConfig, ObjectCode, launch
+
+    kernel = ObjectCode.from_cubin(cubin).get_kernel("hold")
+    config = LaunchConfig(grid=(1, 1, 1), block=(1, 1, 1))
+    return lambda ns: launch(stream, config, kernel, np.int64(ns))
+
+
+def _no_graph(lane: Lane) -> str:
+    """Return why a plan is not replayed from a graph; empty when it can be."""
+    if lane.host_driven:
+        return "the plan has a while loop, whose flag the host reads"
+    if any(b["role"] == "inout" for b in lane.runner.buffers.values()):
+        return "the plan changes an input in place: replays would not repeat the same work"
+    return ""
+
+
+def _capture(driver: Any, lane: Lane, handle: Any) -> Any:  # noqa: ANN401 - driver objects
+    """Return an executable graph of the lane's plan."""
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+    check(driver.cuStreamBeginCapture(handle, mode), "beginning a capture")
+    try:
+        lane.enqueue()
+    finally:
+        graph = check(driver.cuStreamEndCapture(handle), "ending a capture")
+    return check(driver.cuGraphInstantiate(graph, 0), "instantiating a graph")
 
 
 def _contents(driver: Any, names: list[str], sets: int, blobs: list[bytes]) -> dict[str, list[int]]:  # noqa: ANN401
     """Put every content set on the device once; returns addresses by input and set."""
-    found: dict[str, list[int]] = {name: [] for name in names}
+    found: dict[str, list[int]] = {name: [] for name in names} if sets else {}
     for index in range(sets):
         for position, name in enumerate(names):
             data = np.frombuffer(blobs[index * len(names) + position], dtype=np.uint8)
@@ -210,33 +259,7 @@ def _contents(driver: Any, names: list[str], sets: int, blobs: list[bytes]) -> d
     return found
 
 
-def _warm_up(lanes: list[Lane], once: Any) -> None:  # noqa: ANN401 - the closure above
-    """Run until two windows agree, so that clocks have settled."""
-    began, last = time.monotonic(), None
-    while time.monotonic() - began < _WARM_S:
-        window = float(np.median([once(lane)[0] for _ in range(5) for lane in lanes]))
-        if last is not None and abs(window - last) <= _SETTLED * last:
-            return
-        last = window
-
-
 def _half_width(samples: list[float]) -> float:
     """Return a quick relative half width of the median's 95 % interval: 1.57 IQR / sqrt(n) (McGill et al. 1978)."""
     quarter, median, three = np.percentile(samples, (25, 50, 75))
     return float(1.57 * (three - quarter) / np.sqrt(len(samples)) / median) if median > 0 else float("inf")
-
-
-def _clock(device: Any) -> dict[str, Any]:  # noqa: ANN401 - cuda.core Device
-    """Return SM clock, temperature, power and throttle reasons; absent where NVML does not tell."""
-    found: dict[str, Any] = {}
-    with contextlib.suppress(Exception):
-        from cuda.bindings import nvml
-
-        nvml.init_v2()
-        handle = nvml.device_get_handle_by_uuid("GPU-" + str(device.uuid).removeprefix("GPU-"))
-        found["sm_mhz"] = int(nvml.device_get_clock_info(handle, nvml.ClockType.CLOCK_SM))
-        found["temperature_c"] = int(
-            nvml.device_get_temperature_v(handle, nvml.TemperatureSensors.TEMPERATURE_GPU)
-        )
-        found["throttle"] = int(nvml.device_get_current_clocks_event_reasons(handle))
-    return found
