@@ -158,16 +158,23 @@ def _crossing(lists: Mapping[str, list[int]], tunables: Iterable[int]) -> list[S
 
 
 def long_sizes(ir: KernelIR, *, budget: int) -> list[Sizes]:
-    """Return, for each dim, sizes with it beyond 16 bits (or 15, where 16 cost too much) and the others least.
+    """Return, for each dim, sizes with it beyond 16 bits (or 15, where 16 cost too much) and the others small.
 
     There an index held in 16 bits overflows, and so does the second axis of a grid; `budget` is of work, for each.
+    Dims that are summed over, as a reduction length or an output without them tells, are left out: there the order
+    of the additions would be judged, not the index.
     """
-    least = {d.name: candidates(d, (), most=64)[0] or 1 for d in ir.dims}
+    summed: set[str] = set()
+    for tensor in ir.outputs:
+        summed |= {d.name for d in ir.dims} - {n for size in tensor.shape for n in size.names}
+        if tensor.compare is not None and tensor.compare.reduction_length is not None:
+            summed |= tensor.compare.reduction_length.names
+    few = {d.name: _nearest(candidates(d, (), most=64), 5) for d in ir.dims}
     found = []
     for dim in ir.dims:
-        for beyond in (1 << 16, 1 << 15):
+        for beyond in (1 << 16, 1 << 15) if dim.name not in summed else ():
             size = -(-(beyond + 3) // dim.multiple_of) * dim.multiple_of
-            sizes = {**least, dim.name: 2 * beyond if dim.power_of_two else size}
+            sizes = {**few, dim.name: 2 * beyond if dim.power_of_two else size}
             if admitted(ir, sizes) and work(ir, sizes) <= budget:
                 found.append(sizes)
                 break
