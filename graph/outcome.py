@@ -6,7 +6,7 @@ from cuda_harness.graph.session import versions
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.budget import Stop
 from cuda_harness.state.harness import HarnessState, Result
-from cuda_harness.state.lineage import best_unverified, best_verified, furthest, latest
+from cuda_harness.state.lineage import base_of, best_unverified, furthest, latest
 from cuda_harness.state.results import Timing
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def stop_reason(state: HarnessState) -> Stop:
     """Return why the run ends: what a node said, else what the attempts tell."""
     if state.stop is not None:
         return state.stop
-    if best_verified(state.attempts) is not None:
+    if base_of(state.attempts, state.rounds) is not None:
         return Stop(reason="verified", detail="the kernel passed the whole ladder")
     last = latest(state.attempts)
     if last is not None and last.verdict is not None and last.verdict.failure is not None:
@@ -42,7 +42,7 @@ def deliver(state: HarnessState, services: "Services") -> Result:
     Verified beats undecided, undecided beats nothing. When nothing is deliverable the attempt that climbed
     highest is named in the document, so that its verdict is found.
     """
-    best = best_verified(state.attempts)
+    best = base_of(state.attempts, state.rounds)
     status = "verified" if best else "failed"
     if best is None:
         best = best_unverified(state.attempts)
@@ -67,7 +67,7 @@ def deliver(state: HarnessState, services: "Services") -> Result:
         "attempts": [_row(a) for a in state.attempts.values()],
         "assumptions": [a.model_dump(mode="json") for a in state.ir.assumptions] if state.ir else [],
         "stop": stop_reason(state).model_dump(mode="json"),
-        "usage": _usage(state, services),
+        "usage": services.ledger.spend().model_dump(mode="json"),
         "versions": versions(),
     }
     services.folder.write_json("result.json", document)
@@ -88,15 +88,6 @@ def _report(services: "Services") -> None:
         write_report(services.folder.root)
     except Exception as exc:  # noqa: BLE001 - the result is on disk already, and is worth more than its picture
         services.emit("report_failed", error=f"{type(exc).__name__}: {exc}"[:500])
-
-
-def _usage(state: HarnessState, services: "Services") -> dict[str, Any]:
-    """Return what was spent; seconds of a GPU that worked are not counted yet, so they are unknown."""
-    used = {a.verdict.executor for a in state.attempts.values() if a.verdict is not None}
-    spend = services.ledger.spend()
-    if any(not name.startswith("cpu") for name in used):
-        spend = spend.model_copy(update={"gpu_seconds": None})
-    return spend.model_dump(mode="json")
 
 
 def _save_best(state: HarnessState, services: "Services", best: Attempt) -> dict[str, Any]:

@@ -35,6 +35,9 @@ _STATE_TYPES = (
     ("cuda_harness.state.harness", "Decision"),
     ("cuda_harness.state.harness", "Result"),
     ("cuda_harness.state.ir", "KernelIR"),
+    ("cuda_harness.state.rounds", "BranchEnd"),
+    ("cuda_harness.state.rounds", "BranchPlan"),
+    ("cuda_harness.state.rounds", "Round"),
     ("cuda_harness.state.suite", "SuiteSummary"),
 )
 """The only types a checkpoint may hold: everything else in the file stays data."""
@@ -185,7 +188,7 @@ def verify(
     compiler = Compiler(cache=Path(settings.cache) if settings.cache else None)
     try:
         return verify_bundle(
-            Path(bundle), executor=made, compiler=compiler, target=target or settings.target or "sm_90a",
+            Path(bundle), executor=made, compiler=compiler, target=target or settings.target or made.device().arch or "sm_90a",
             seed=seed if seed is not None else settings.seed, max_seconds=max_seconds or settings.ladder_seconds,
             checker=_checker(made, settings), on_stage=on_stage,
         )  # fmt: skip
@@ -297,13 +300,15 @@ def _reopen(
 def _stood_at(state: "HarnessState") -> str:
     """Return the node whose edge leads on from this state."""
     from cuda_harness.graph.nodes import Node
-    from cuda_harness.state.lineage import latest
+    from cuda_harness.state.lineage import base_of, latest
 
     last = latest(state.attempts)
     if state.ir is None:
         return Node.INTAKE
     if state.suite is None:
         return Node.PLANNER
+    if base_of(state.attempts, state.rounds) is not None:
+        return Node.PROFILER
     if last is None:
         return Node.SYNTHESIZER
     if last.verdict is None:

@@ -1,18 +1,22 @@
 """The Evolver's rules, and the Profiler's honest unknowns."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.judge import FakeJudge
 from tests.fakes.services import FakeRuntime, FakeServices
 
 from cuda_harness.agents.evolver import choose_next, decide
+from cuda_harness.agents.ideas import Proposal
 from cuda_harness.agents.profiler import profile_kernel
 from cuda_harness.state.attempt import Attempt
-from cuda_harness.state.budget import Budget
+from cuda_harness.state.budget import Budget, Stop
 from cuda_harness.state.harness import EvolverView, ProfilerView
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.results import Failure, KernelFacts, TimingNotMeasured, Verdict
+from cuda_harness.state.results import Failure, KernelFacts, Timing, TimingNotMeasured, Verdict
+from cuda_harness.state.rounds import BranchEnd
 
 IR = KernelIR.model_validate(
     {
@@ -34,7 +38,7 @@ def rejected(fault: str, message: str = "m") -> Verdict:
 def test_a_verified_kernel_ends_the_search_and_says_why_no_round_follows(tmp_path: Path) -> None:
     best = Attempt(id=2, sha256="a", verdict=ACCEPTED, timing=TimingNotMeasured(reason="no GPU"))
     state = EvolverView(
-        run_dir="r", attempts={1: Attempt(id=1, sha256="b", verdict=rejected("mismatch")), 2: best}
+        run_dir="r", ir=IR, attempts={1: Attempt(id=1, sha256="b", verdict=rejected("mismatch")), 2: best}
     )
     services = FakeServices(tmp_path)
     update = choose_next(state, FakeRuntime(services))  # type: ignore[arg-type]
@@ -60,16 +64,141 @@ def test_a_failed_kernel_is_decided_by_the_correctness_budget(
     attempts: dict[int, tuple[str, str]], budget: dict[str, Any], action: str
 ) -> None:
     held = {i: Attempt(id=i, sha256="a", strategy=s, verdict=rejected(f)) for i, (f, s) in attempts.items()}
-    update = decide(EvolverView(attempts=held, budget=Budget(**budget)))
+    update = decide(EvolverView(attempts=held, budget=Budget(**budget)), FakeJudge(IR))
     decision = update["decision"]
     assert decision is not None
     assert decision.action == action
 
 
-def test_the_order_of_attempts_changes_nothing() -> None:
-    held = {i: Attempt(id=i, sha256=str(i), verdict=ACCEPTED) for i in (1, 2, 3)}
-    turned = dict(reversed(held.items()))
-    assert decide(EvolverView(attempts=held)) == decide(EvolverView(attempts=turned))
+def timed(number: int, microseconds: float, **fields: Any) -> Attempt:
+    timing = Timing(
+        median_us=microseconds, ci95_us=(microseconds * 0.99, microseconds * 1.01), samples=50, device="test"
+    )
+    return Attempt(
+        id=number, sha256=str(number), design=str(number), verdict=ACCEPTED, timing=timing, **fields
+    )
+
+
+def started(budget: Budget | None = None, **judge: Any) -> tuple[EvolverView, FakeJudge]:
+    """A run at its first verified kernel, its first round decided."""
+    fake = FakeJudge(IR, **judge)
+    state = EvolverView(run_dir="r", ir=IR, budget=budget or Budget(), attempts={1: timed(1, 100.0)})
+    return after(state, decide(state, fake)), fake
+
+
+def after(state: EvolverView, update: Any) -> EvolverView:
+    changes: dict[str, Any] = {k: update[k] for k in ("decision", "stop") if k in update}
+    changes["rounds"] = {**state.rounds, **update.get("rounds", {})}
+    return state.model_copy(update=changes)
+
+
+def joined(state: EvolverView, *attempts: Attempt, **ended: BranchEnd) -> EvolverView:
+    return state.model_copy(
+        update={
+            "attempts": {**state.attempts, **{a.id: a for a in attempts}},
+            "ended": {**state.ended, **ended},
+        }
+    )
+
+
+def test_each_branch_gets_one_idea_and_attempt_ids_of_its_own() -> None:
+    state, _ = started()
+    assert state.decision is not None
+    first, second = state.decision.branches
+    assert (first.name, second.name) == ("r1b1", "r1b2")
+    assert first.strategy != second.strategy
+    assert first.parent == second.parent == 1
+    assert first.first == 2
+    assert second.first == first.last + 1
+    assert state.rounds[1].reason == ""
+
+
+def test_a_branch_whose_interval_clears_the_base_becomes_base() -> None:
+    state, fake = started(times_us={1: 100.0, 2: 80.0, 6: 99.5})
+    state = joined(state, timed(2, 80.0, branch="r1b1"), timed(6, 99.5, branch="r1b2"))
+    state = after(state, decide(state, fake))
+    settled = state.rounds[1]
+    assert settled.winner == 2
+    assert [c.better for c in settled.contests] == [True, False]
+    assert "does not clear" in settled.contests[1].reason
+    assert state.decision is not None
+    assert state.decision.parent == state.rounds[2].base == 2
+    assert state.rounds[2].branches[0].first == 10
+    assert settled.branches[0].strategy not in {b.strategy for b in state.rounds[2].branches}
+
+
+def test_two_rounds_without_a_gain_end_the_search() -> None:
+    state, fake = started(Budget(rounds=9, patience=1), times_us={})
+    state = joined(state, timed(2, 100.0, branch="r1b1"))
+    update = decide(state, fake)
+    assert update["stop"] is not None
+    assert update["stop"].reason == "no_gain"
+    assert update["rounds"][1].winner is None
+
+
+def test_the_speed_of_light_ends_the_search() -> None:
+    bright = timed(1, 10.0).timing.model_copy(update={"floor_us": 9.7, "sol_fraction": 0.97})  # type: ignore[union-attr]
+    state = EvolverView(ir=IR, attempts={1: timed(1, 10.0).model_copy(update={"timing": bright})})
+    update = decide(state, FakeJudge(IR))
+    assert update["stop"] is not None
+    assert update["stop"].reason == "target_reached"
+
+
+def test_a_stop_of_a_branch_stops_the_run_after_its_siblings_are_settled() -> None:
+    state, fake = started(times_us={1: 100.0, 6: 50.0})
+    spent = BranchEnd(reason="stopped", stop=Stop(reason="budget", detail="60 of 60 calls are made"))
+    state = joined(state, timed(6, 50.0, branch="r1b2"), r1b1=spent)
+    update = decide(state, fake)
+    assert update["stop"] == spent.stop
+    assert update["rounds"][1].winner == 6
+    assert update["decision"] is not None
+    assert update["decision"].parent == 6
+
+
+def test_identical_kernels_of_two_branches_are_compared_once() -> None:
+    state, fake = started(times_us={1: 100.0, 2: 50.0, 6: 50.0})
+    twin = timed(6, 50.0, branch="r1b2").model_copy(update={"design": "2"})
+    state = joined(state, timed(2, 50.0, branch="r1b1"), twin)
+    contests = decide(state, fake)["rounds"][1].contests
+    assert [c.better for c in contests] == [True, False]
+    assert "token for token" in contests[1].reason
+
+
+def test_the_model_is_asked_only_when_the_rules_have_too_few_ideas() -> None:
+    few, fake = started(Budget(branches=1))
+    assert few.decision is not None
+    assert fake.asked == []
+    many, fake = started(Budget(branches=16), proposals=(Proposal(name="mine", idea="do it otherwise"),))
+    assert fake.asked == [1]
+    assert many.decision is not None
+    assert (many.decision.branches[-1].strategy, many.decision.branches[-1].by) == ("mine", "model")
+
+
+def test_no_call_left_means_no_round_and_few_mean_few_branches() -> None:
+    state, _ = started(left=0)
+    assert state.stop is not None
+    assert state.stop.reason == "budget"
+    state, _ = started(left=1)
+    assert state.decision is not None
+    assert len(state.decision.branches) == 1
+
+
+def test_without_a_time_no_round_follows_unless_it_is_asked_for() -> None:
+    held = {1: Attempt(id=1, sha256="a", verdict=ACCEPTED, timing=TimingNotMeasured(reason="no GPU"))}
+    update = decide(EvolverView(ir=IR, attempts=held), FakeJudge(IR))
+    assert update["stop"] is not None
+    assert update["stop"].reason == "verified"
+    update = decide(EvolverView(ir=IR, attempts=held, budget=Budget(rounds=1)), FakeJudge(IR))
+    assert update["decision"] is not None
+    assert update["decision"].action == "branch"
+
+
+def test_the_order_in_which_branches_come_back_changes_nothing() -> None:
+    state, fake = started(Budget(branches=3), times_us={2: 90.0, 6: 80.0, 10: 80.0})
+    came = [timed(2, 90.0), timed(6, 80.0), timed(10, 80.0)]
+    decisions = [decide(joined(state, *order), fake) for order in itertools.permutations(came)]
+    assert all(d == decisions[0] for d in decisions)
+    assert decisions[0]["rounds"][1].winner == 6
 
 
 def test_a_verified_kernel_gets_a_reason_for_no_time_and_what_the_compiler_said(tmp_path: Path) -> None:

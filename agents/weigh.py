@@ -1,0 +1,107 @@
+"""What the Evolver's rules are given to decide on: evidence of a kernel, contests, a model's ideas."""
+
+from typing import TYPE_CHECKING
+
+from cuda_harness.agents.ideas import Proposal, propose
+from cuda_harness.state.attempt import Attempt
+from cuda_harness.state.errors import StateError
+from cuda_harness.state.harness import EvolverView
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.results import Timing
+from cuda_harness.state.rounds import Contest
+from cuda_harness.state.targets import facts_of
+from cuda_harness.tools.evolve.contest import by_counts, by_time
+from cuda_harness.tools.evolve.counts import executed_counts, static_counts
+from cuda_harness.tools.evolve.skills import pick_skills
+from cuda_harness.tools.evolve.traits import Evidence, evidence_of
+
+if TYPE_CHECKING:
+    from cuda_harness.agents.context import Services
+
+
+class Scales:
+    """The Evolver's judge in a run."""
+
+    def __init__(self, services: "Services", state: EvolverView) -> None:
+        if state.ir is None and state.attempts:
+            msg = "the evolver was reached without an IR"
+            raise StateError(msg)
+        self._services = services
+        self._state = state
+
+    @property
+    def _ir(self) -> KernelIR:
+        if self._state.ir is None:
+            msg = "there is no IR to evolve"
+            raise StateError(msg)
+        return self._state.ir
+
+    def evidence(self, attempt: Attempt) -> Evidence:
+        """Return what is known of a kernel."""
+        kernel = self._services.folder.load_kernel(attempt.id)
+        return evidence_of(self._ir, kernel, attempt.profile, self.counts(attempt))
+
+    def counts(self, attempt: Attempt) -> dict[str, float]:
+        """Return what can be said of a kernel without a clock."""
+        kernel = self._services.folder.load_kernel(attempt.id)
+        facts = attempt.verdict.kernels if attempt.verdict else ()
+        counted = attempt.profile.metrics if attempt.profile else {}
+        return {**static_counts(kernel, facts), **executed_counts(counted)}
+
+    def contest(self, base: Attempt, challenger: Attempt, *, number: int) -> Contest:
+        """Return whether the challenger beats the base, by time where both were timed."""
+        if isinstance(base.timing, Timing) and isinstance(challenger.timing, Timing):
+            return self._timed(base, challenger, number)
+        return by_counts(base.id, challenger.id, self.counts(base), self.counts(challenger))
+
+    def _timed(self, base: Attempt, challenger: Attempt, number: int) -> Contest:
+        comparer = getattr(self._services, "comparer", None)
+        if comparer is None:
+            reason = "no interleaved comparison is to be had here, and two times apart decide nothing"
+            return Contest(base=base.id, challenger=challenger.id, basis="time", better=False, reason=reason)
+        folder, seed = self._services.folder, (self._services.seed + 101 * number) & 0x7FFFFFFF
+        measured = comparer(folder.load_kernel(base.id), folder.load_kernel(challenger.id), seed=seed)
+        if isinstance(measured, str):
+            return Contest(
+                base=base.id, challenger=challenger.id, basis="time", better=False,
+                reason=f"not compared: {measured}"[:4_000], seed=seed,
+            )  # fmt: skip
+        return by_time(base.id, challenger.id, measured, seed=seed)
+
+    def propose(self, base: Attempt, state: EvolverView, *, number: int, most: int) -> tuple[Proposal, ...]:
+        """Return ideas of the model's."""
+        history = [
+            f"round {r.number}: {p.strategy}: {_ended(state, p.name, r.contests, p.first, p.last)}"
+            for r in state.rounds.values()
+            for p in r.branches
+        ]
+        return propose(
+            self._services, round_number=number, most=most, ir=self._ir,
+            kernel=self._services.folder.load_kernel(base.id),
+            profile=base.profile.model_dump(mode="json") if base.profile else None,
+            target=facts_of(state.target), history=history,
+            used={p.strategy for r in state.rounds.values() for p in r.branches},
+        )  # fmt: skip
+
+    def skills(self, strategy: str, evidence: Evidence) -> tuple[str, ...]:
+        """Return the two or three notes that fit the idea."""
+        prompts = self._services.prompts
+        return pick_skills(evidence, [prompts.skill(name) for name in prompts.skills()], strategy=strategy)
+
+    def calls_left(self) -> int | None:
+        """Return how many calls may still be made."""
+        return self._services.ledger.calls_left()
+
+
+def _ended(state: EvolverView, name: str, contests: tuple[Contest, ...], first: int, last: int) -> str:
+    """Return in one line what became of a branch."""
+    for contest in contests:
+        if first <= contest.challenger <= last:
+            return contest.reason[:200]
+    if name in state.ended:
+        return f"{state.ended[name].reason}: {state.ended[name].detail[:160]}"
+    own = [a for i, a in sorted(state.attempts.items()) if first <= i <= last]
+    if not own:
+        return "not started"
+    failure = own[-1].verdict.failure if own[-1].verdict else None
+    return f"{own[-1].status}, {failure.class_}: {failure.message[:160]}" if failure else own[-1].status
