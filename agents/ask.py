@@ -220,6 +220,7 @@ def _journal(
         "prompt_chars": reservation.prompt_chars,
         "seconds": seconds,
         "elapsed_s": round(services.ledger.elapsed_s, 3),
+        "gpu_seconds": services.ledger.gpu_seconds,
     }
     services.folder.write_json(key.file, record)
     services.ledger.settle(

@@ -80,9 +80,6 @@ def refuse_uncounted(settings: Settings) -> None:
     if settings.budget.max_usd is not None and not settings.provider.prices:
         msg = "--max-usd needs prices, and none are set: money could not be counted"
         raise ConfigError(msg, remedy=f"set [provider.prices.MODEL] in {FILE}, or use --max-tokens")
-    if settings.budget.max_gpu_seconds is not None:
-        msg = "--max-gpu-seconds cannot be kept: seconds on the GPU are not counted yet"
-        raise ConfigError(msg, remedy="use --max-seconds")
 
 
 _BUDGET_FLAGS = frozenset(

@@ -84,7 +84,7 @@ class Spend(Model):
     """`None` unless prices are set and every usage is known."""
     seconds: float = Field(default=0.0, ge=0)
     gpu_seconds: float | None = Field(default=0.0, ge=0)
-    """`None` where a GPU worked: its seconds are not counted yet."""
+    """Seconds that GPU processes worked; 0 on a CPU, `None` where an executor of the caller's own does not count them."""
 
 
 StopReason = Literal[

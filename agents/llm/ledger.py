@@ -69,14 +69,16 @@ class Ledger:
         folder: "RunFolder",
         prices: Mapping[str, Price] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        gpu_clock: Callable[[], float | None] = lambda: 0.0,
     ) -> None:
         self._budget = budget
         self._prices = dict(prices or {})
         self._clock = clock
+        self._gpu_clock = gpu_clock
         self._lock = threading.Lock()
         self._in_flight: set[Reservation] = set()
         self._entries: dict[str, Entry] = {}
-        self._earlier_s = 0.0
+        self._earlier_s = self._earlier_gpu_s = self._gpu_s = 0.0
         for path in sorted((folder.root / "replies").glob("*.json")):
             self._read(path.name, folder)
         self._start = clock()
@@ -86,6 +88,7 @@ class Ledger:
         entry, elapsed = entry_of(record)
         self._entries[name] = entry
         self._earlier_s = max(self._earlier_s, elapsed)
+        self._earlier_gpu_s = max(self._earlier_gpu_s, float(record.get("gpu_seconds") or 0.0))
 
     @property
     def elapsed_s(self) -> float:
@@ -98,17 +101,42 @@ class Ledger:
         with self._lock:
             return None if most is None else max(0, most - len(self._entries) - len(self._in_flight))
 
+    @property
+    def gpu_seconds(self) -> float | None:
+        """Seconds that GPU processes of the run worked, earlier sessions counted up to their last reply; 0 on a CPU.
+
+        `None` where an executor of the caller's own does not count them.
+        """
+        now = self._gpu_clock()
+        if now is None:
+            return None
+        self._gpu_s = max(self._gpu_s, now)  # an executor that is closed is asked no more
+        return self._earlier_gpu_s + self._gpu_s
+
     def seconds_left(self) -> float | None:
         """Return wall seconds until the limit (0 when passed), `None` without one."""
         most = self._budget.max_seconds
         return None if most is None else max(0.0, most - self.elapsed_s)
 
     def require_time(self) -> None:
-        """Pass, or raise BudgetExhausted when the wall seconds are spent: before a step that costs no call."""
+        """Pass, or raise BudgetExhausted when wall or GPU seconds are spent: before a step that costs no call."""
         most = self._budget.max_seconds
         if most is not None and self.elapsed_s >= most:
             detail = f"{self.elapsed_s:.0f} of {most:.0f} seconds have passed"
             raise BudgetExhausted(limit="max_seconds", detail=detail)
+        self._require_gpu_time()
+
+    def _require_gpu_time(self) -> None:
+        most = self._budget.max_gpu_seconds
+        if most is None:
+            return
+        used = self.gpu_seconds
+        if used is None:
+            msg = "--max-gpu-seconds is set, but this executor does not count seconds on its GPU"
+            raise ConfigError(msg, remedy="use --max-seconds, or give the executor a `gpu_seconds` property")
+        if used >= most:
+            detail = f"{used:.1f} of {most:.1f} seconds on the GPU are used"
+            raise BudgetExhausted(limit="max_gpu_seconds", detail=detail)
 
     def reserve(self, *, model: str, prompt_chars: int, max_output_tokens: int | None = None) -> Reservation:
         """Return a reservation for the next call, or refuse it.
@@ -149,6 +177,7 @@ class Ledger:
             output_tokens=sum(e.output_tokens for e in entries) if known else None,
             usd=self._usd(entries) if known and priced and (entries or self._prices) else None,
             seconds=round(self.elapsed_s, 3),
+            gpu_seconds=round(gpu, 3) if (gpu := self.gpu_seconds) is not None else None,
         )
 
     def _price(self, model: str) -> Price | None:

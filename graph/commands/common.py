@@ -19,7 +19,9 @@ MaxCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Most tokens, input and output together.")]
 MaxUsd = Annotated[float | None, typer.Option(help="Most money, by the prices in cuda-harness.toml.")]
 MaxSeconds = Annotated[float | None, typer.Option(help="Most wall seconds.")]
-MaxGpuSeconds = Annotated[float | None, typer.Option(help="Refused: GPU seconds are not counted yet.")]
+MaxGpuSeconds = Annotated[
+    float | None, typer.Option(help="Most seconds that GPU processes may work; the CPU uses none.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of all test data; left out: a secret one.")]

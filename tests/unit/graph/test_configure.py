@@ -55,7 +55,6 @@ def test_the_key_is_a_secret(tmp_path: Path) -> None:
         ({}, {}, "executor = ", "cannot read"),
         ({}, {}, "exekutor = 'cpu'", "exekutor"),
         ({"max_usd": 1.0}, {}, "", "needs prices"),
-        ({"max_gpu_seconds": 1.0}, {}, "", "cannot be kept"),
     ],
 )
 def test_wrong_settings_are_named(

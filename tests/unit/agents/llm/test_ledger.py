@@ -164,3 +164,35 @@ def test_the_journal_is_counted_once(tmp_path: Path) -> None:
     reservation = book.reserve(model="m", prompt_chars=1)
     book.settle(reservation, key="b.json", usage=Usage(input_tokens=5, output_tokens=7), reply_chars=1)
     assert (book.spend().calls, book.spend().output_tokens) == (2, 14)
+
+
+def test_gpu_seconds_are_spent_and_limited(tmp_path: Path) -> None:
+    counted: list[float | None] = [0.0]
+    book = Ledger(
+        Budget(max_gpu_seconds=10), folder=RunFolder(tmp_path), clock=Clock(), gpu_clock=lambda: counted[0]
+    )
+    book.require_time()
+    counted[0] = 10.5
+    with pytest.raises(BudgetExhausted, match=r"10\.5 of 10\.0 seconds on the GPU") as error:
+        book.require_time()
+    assert "--max-gpu-seconds" in str(error.value)
+    counted[0] = 0.0  # the executor is closed
+    assert book.spend().gpu_seconds == 10.5
+
+
+def test_gpu_seconds_of_an_earlier_session_count(tmp_path: Path) -> None:
+    (tmp_path / "replies").mkdir()
+    record = {"model": "m", "usage": {}, "reply": "x", "elapsed_s": 5.0, "gpu_seconds": 7.25}
+    (tmp_path / "replies" / "a.json").write_text(json.dumps(record))
+    book = Ledger(Budget(), folder=RunFolder(tmp_path), clock=Clock(), gpu_clock=lambda: 1.0)
+    assert book.spend().gpu_seconds == 8.25
+
+
+def test_an_executor_that_does_not_count_cannot_keep_a_limit(tmp_path: Path) -> None:
+    def unknown() -> None:
+        return None
+
+    assert Ledger(Budget(), folder=RunFolder(tmp_path), gpu_clock=unknown).spend().gpu_seconds is None
+    book = Ledger(Budget(max_gpu_seconds=1), folder=RunFolder(tmp_path), gpu_clock=unknown)
+    with pytest.raises(ConfigError, match="does not count"):
+        book.require_time()
