@@ -68,9 +68,9 @@ class Measurement:
                 byte = int(self.rng.integers(1, 255))
                 check(self.driver.cuMemsetD8Async(memory.address, byte, memory.size, handle), "poisoning")
 
-    def once(self, lane: Lane, cache: Cache) -> tuple[float, int]:
-        """Return microseconds of one call and the content set it got."""
-        chosen = int(self.rng.integers(self.sets)) if self.sets else 0
+    def once(self, lane: Lane, cache: Cache, among: list[int] | None = None) -> tuple[float, int]:
+        """Return microseconds of one call and the content set it got, drawn from `among` (default: all)."""
+        chosen = int(self.rng.choice(among or range(max(1, self.sets))))
         self.prepare(lane, chosen)
         if cache == "cold":
             byte = int(self.rng.integers(255))
@@ -107,9 +107,10 @@ class Measurement:
         while True:
             for index in self.rng.permutation(len(lanes)):
                 lane = lanes[int(index)]
-                sample, chosen = self.once(lane, "cold")
+                examined = count in chosen_rounds[int(index)]
+                sample, chosen = self.once(lane, "cold", header.get("truths") if examined else None)
                 lane.samples_us.append(sample)
-                if count in chosen_rounds[int(index)]:
+                if examined:
                     self._examine(int(index), chosen)
             self.sensors.sample()
             count += 1

@@ -1,0 +1,222 @@
+"""What one device can do at most, measured once with kernels of our own and kept with date and clocks."""
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from cuda_harness.state.serde import Model
+from cuda_harness.tools.execute.protocol import (
+    Buffer,
+    JobFault,
+    JobNotRun,
+    LaunchOp,
+    PointerArg,
+    Program,
+    ValueArg,
+)
+from cuda_harness.tools.profile.session import Clock, Contender, Session, measure
+
+VERSION = 1
+_MAX_AGE_S = 30 * 86_400.0
+_ROUNDS = 4_096
+_ITEMS = 16
+"""Bytes of one vector access."""
+
+SOURCE = """
+#include <mma.h>
+extern "C" __global__ void copy_vectors(uint4 *__restrict__ y, const uint4 *__restrict__ x, long long n) {
+    long long stride = (long long)gridDim.x * blockDim.x, i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i + 3 * stride < n; i += 4 * stride) {
+        uint4 a = x[i], b = x[i + stride], c = x[i + 2 * stride], d = x[i + 3 * stride];
+        y[i] = a; y[i + stride] = b; y[i + 2 * stride] = c; y[i + 3 * stride] = d;
+    }
+    for (; i < n; i += stride) y[i] = x[i];
+}
+extern "C" __global__ void read_vectors(uint4 *__restrict__ y, const uint4 *__restrict__ x, long long n) {
+    long long stride = (long long)gridDim.x * blockDim.x, i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned found = 0;
+    for (; i + 3 * stride < n; i += 4 * stride) {
+        uint4 a = x[i], b = x[i + stride], c = x[i + 2 * stride], d = x[i + 3 * stride];
+        found ^= a.x ^ a.y ^ a.z ^ a.w ^ b.x ^ b.y ^ b.z ^ b.w ^ c.x ^ c.y ^ c.z ^ c.w ^ d.x ^ d.y ^ d.z ^ d.w;
+    }
+    for (; i < n; i += stride) found ^= x[i].x ^ x[i].y ^ x[i].z ^ x[i].w;
+    if (found == 0x5bd1e995u) y[threadIdx.x] = make_uint4(found, found, found, found);
+}
+extern "C" __global__ void write_vectors(uint4 *__restrict__ y, long long n) {
+    long long stride = (long long)gridDim.x * blockDim.x, i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < n; i += stride) y[i] = make_uint4((unsigned)i, 1u, 2u, (unsigned)(i >> 32));
+}
+extern "C" __global__ void fma_chains(float *__restrict__ y, int rounds, float scale) {
+    float a[8];
+    for (int k = 0; k < 8; ++k) a[k] = (float)(threadIdx.x + 7 * k) * 1e-3f;
+    for (int r = 0; r < rounds; ++r) {
+#pragma unroll
+        for (int u = 0; u < 4; ++u)
+#pragma unroll
+            for (int k = 0; k < 8; ++k) a[k] = fmaf(a[k], scale, 1e-3f);
+    }
+    float sum = 0.0f;
+    for (int k = 0; k < 8; ++k) sum += a[k];
+    y[(long long)blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+extern "C" __global__ void tensor_products(float *__restrict__ y, int rounds) {
+    using namespace nvcuda;
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> b;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> c[4];
+    for (int k = 0; k < a.num_elements; ++k) a.x[k] = __float2half((float)((threadIdx.x * 31 + k * 17) % 61) * 0.01f - 0.3f);
+    for (int k = 0; k < b.num_elements; ++k) b.x[k] = __float2half((float)((threadIdx.x * 13 + k * 29) % 53) * 0.01f - 0.26f);
+    for (int k = 0; k < 4; ++k) wmma::fill_fragment(c[k], 0.0f);
+    for (int r = 0; r < rounds; ++r) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) wmma::mma_sync(c[k], a, b, c[k]);
+    }
+    float sum = 0.0f;
+    for (int k = 0; k < 4; ++k)
+        for (int e = 0; e < c[k].num_elements; ++e) sum += c[k].x[e];
+    y[(long long)blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+extern "C" __global__ void nothing() {}
+"""
+
+
+class Ceilings(Model):
+    """Measured limits of one device."""
+
+    bandwidth_bytes_per_s: float = Field(gt=0)
+    """Of a copy, bytes read plus bytes written: what streaming kernels are held against."""
+    launch_us: float = Field(gt=0)
+    """Between two events around an empty kernel: the least time of any plan with a launch."""
+    flops_per_s: float | None = Field(default=None, gt=0)
+    """float32 multiply-adds, two operations each."""
+    tensor_flops_per_s: float | None = Field(default=None, gt=0)
+    """Tensor cores through warp-wide half-precision products; warpgroup instructions can be faster."""
+    peak_bytes_per_s: float | None = Field(default=None, gt=0)
+    """The best of reading, writing and copying: no kernel moves more."""
+    l2_bytes: int = Field(default=0, ge=0)
+    device: str = ""
+    uuid: str = ""
+    date: str = ""
+    """UTC, ISO 8601."""
+    sm_mhz: float | None = None
+    memory_mhz: float | None = None
+    details: dict[str, float] = Field(default_factory=dict)
+    """Bandwidths by direction, in bytes a second."""
+    version: int = VERSION
+
+    @property
+    def most_bytes_per_s(self) -> float:
+        """The bandwidth that bounds what is possible."""
+        return max(self.peak_bytes_per_s or 0.0, self.bandwidth_bytes_per_s)
+
+
+def ceilings(
+    executor: Clock, *, folder: Path | None = None, refresh: bool = False
+) -> Ceilings | JobFault | JobNotRun:
+    """Return the device's ceilings: kept ones no older than 30 days, else measured now (about ten seconds).
+
+    Args:
+        executor: The GPU.
+        folder: Where they are kept; `None`: the user's cache folder.
+        refresh: Measure even if there are kept ones.
+    """
+    facts = executor.facts()
+    path = (folder or _default_folder()) / f"{re.sub(r'[^A-Za-z0-9-]', '_', facts['uuid'])[:80]}.json"
+    kept = None if refresh else read_kept(path)
+    if kept is not None:
+        return kept
+    found = _measure_all(executor, facts)
+    if isinstance(found, Ceilings):
+        _keep(path, found)
+    return found
+
+
+def read_kept(path: Path, *, now: float | None = None) -> Ceilings | None:
+    """Return ceilings kept in a file, `None` when they are missing, damaged, old or of another version."""
+    try:
+        stored = json.loads(path.read_text())
+        found = Ceilings.model_validate(stored["ceilings"])
+        age_s = (now if now is not None else time.time()) - float(stored["time"])
+    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+        return None
+    return found if found.version == VERSION and 0 <= age_s <= _MAX_AGE_S else None
+
+
+def _keep(path: Path, found: Ceilings) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps({"time": time.time(), "ceilings": found.model_dump()}, indent=1))
+        temporary.replace(path)
+    except OSError:
+        return  # measured anew next time
+
+
+def _default_folder() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "cuda-harness" / "devices"
+
+
+def _measure_all(executor: Clock, facts: dict[str, Any]) -> Ceilings | JobFault | JobNotRun:
+    sms, arch = int(facts["num_sms"]), facts["arch"]
+    # Several times L2, so that what stays there does not count; an eighth of free memory at most.
+    size = max(1 << 20, min(1 << 30, int(facts["free_bytes"]) // 8)) // _ITEMS * _ITEMS
+    found: dict[str, Session] = {}
+    for name, program in programs(size, sms).items():
+        done = measure(
+            executor, [Contender(name, SOURCE, program)], [], arch=arch, seed=17, precision=0.003, least=20, most=120, limit_s=2.5,
+            outputs=False,
+        )  # fmt: skip
+        if not isinstance(done, Session):
+            return done
+        found[name] = done
+    return from_sessions(found, size=size, sms=sms, facts=facts)
+
+
+def programs(size: int, sms: int) -> dict[str, Program]:
+    """Return the plan of each measurement for buffers of `size` bytes on a device of `sms` multiprocessors."""
+    n = ValueArg("int64", size // _ITEMS)
+    x, y = Buffer("x", "uint8", size, "scratch"), Buffer("y", "uint8", size, "out")
+    threads = sms * 8 * 256
+    sums = Buffer("y", "float32", threads, "out")
+    rounds = ValueArg("int32", _ROUNDS)
+
+    def launch(kernel: str, blocks: int, *args: Any) -> LaunchOp:  # noqa: ANN401 - one of the Arg types
+        return LaunchOp(kernel, (blocks, 1, 1), (256, 1, 1), 0, args)
+
+    both = (PointerArg("y"), PointerArg("x"), n)
+    return {
+        "copy": Program((x, y), (launch("copy_vectors", sms * 8, *both),)),
+        "read": Program((x, y), (launch("read_vectors", sms * 8, *both),)),
+        "write": Program((y,), (launch("write_vectors", sms * 16, PointerArg("y"), n),)),
+        "fma": Program(
+            (sums,), (launch("fma_chains", sms * 8, PointerArg("y"), rounds, ValueArg("float32", 0.999)),)
+        ),
+        "tensor": Program((sums,), (launch("tensor_products", sms * 8, PointerArg("y"), rounds),)),
+        "launch": Program((Buffer("y", "float32", 1, "out"),), (launch("nothing", 1),)),
+    }
+
+
+def from_sessions(
+    found: dict[str, Session], *, size: int, sms: int, facts: dict[str, Any], today: Callable[[], str] | None = None
+) -> Ceilings:  # fmt: skip
+    """Return the ceilings that the measured times mean."""
+    us = {name: session.timed[0].median.value for name, session in found.items()}
+    moved = {"copy": 2 * size, "read": size, "write": size}
+    details = {f"{n}_bytes_per_s": moved[n] / us[n] * 1e6 for n in moved}
+    threads = sms * 8 * 256
+    fma = threads * _ROUNDS * 4 * 8 * 2 / us["fma"] * 1e6
+    tensor = threads // 32 * _ROUNDS * 4 * (2 * 16 * 16 * 16) / us["tensor"] * 1e6
+    launch = sorted(found["launch"].timed[0].samples_us)
+    return Ceilings(
+        bandwidth_bytes_per_s=details["copy_bytes_per_s"], launch_us=launch[len(launch) // 20], flops_per_s=fma,
+        tensor_flops_per_s=tensor, peak_bytes_per_s=max(details.values()), l2_bytes=int(facts["l2_bytes"]), device=facts["name"],
+        uuid=facts["uuid"], date=(today or (lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())))(),
+        sm_mhz=found["fma"].typical("sm_mhz"), memory_mhz=found["copy"].typical("memory_mhz"), details=details,
+    )  # fmt: skip
