@@ -1,0 +1,13 @@
+"""Compares every element of the answer to MSE_Loss with what is expected."""
+
+import numpy as np
+
+COUNT = 1
+actual = np.fromfile("data/loss.bin", dtype=np.float32)
+expected = np.fromfile("data/loss_ref.bin", dtype=np.float32)
+if actual.size != COUNT or expected.size != COUNT:
+    print("F: the answer has", actual.size, "elements of", COUNT)
+elif np.isfinite(actual).all() and np.allclose(actual, expected, rtol=1e-4, atol=1e-6):
+    print("T")
+else:
+    print("F: largest difference", np.max(np.abs(actual - expected)))

@@ -1,0 +1,1 @@
+"""Benchmarks of text to CUDA: tasks read, programs graded without holes, figures and tables."""
