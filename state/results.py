@@ -52,6 +52,39 @@ class KernelFacts(Model):
     constant_bytes: int | None = None
 
 
+class LowPrecision(Model):
+    """An instruction that computes in fewer bits than float32, and how often it stands in the code."""
+
+    instruction: str
+    count: int
+    line: int | None = None
+    """Of kernel.cu, the first one; `None` where the code does not say."""
+
+
+class InstructionMix(Model):
+    """What one entry is made of: static counts of PTX instructions, called functions included."""
+
+    kernel: str
+    total: int
+    global_loads: dict[str, int] = Field(default_factory=dict)
+    """Bytes of one access -> instructions."""
+    global_stores: dict[str, int] = Field(default_factory=dict)
+    fma: int = 0
+    mma: int = 0
+    """Tensor-core products."""
+    barriers: int = 0
+    atomics: int = 0
+    async_copies: int = 0
+    approximate: int = 0
+    branches: int = 0
+    double: int = 0
+    narrowing: int = 0
+    """Conversions of float32 or float64 to fewer bits."""
+    local: int = 0
+    shared: int = 0
+    low_precision: tuple[LowPrecision, ...] = ()
+
+
 class CompileOk(Model):
     """A cubin for `arch`."""
 
@@ -60,6 +93,8 @@ class CompileOk(Model):
     cubin_sha256: str
     cubin_path: str
     kernels: tuple[KernelFacts, ...] = ()
+    mixes: tuple[InstructionMix, ...] = ()
+    """Empty where the compiler gave no PTX."""
     warnings: tuple[Diagnostic, ...] = ()
     seconds: float
     cached: bool = False

@@ -24,19 +24,23 @@ from cuda_harness.state.results import (
     CompileResult,
     CompileTimedOut,
     Diagnostic,
+    InstructionMix,
     KernelFacts,
 )
 from cuda_harness.state.serde import sha256
 from cuda_harness.tools.frames import read_frame, write_frame
 from cuda_harness.tools.process import allowed_environment, die_with_parent
 from cuda_harness.tools.toolchain.headers import include_folders, prelude, toolchain_identity
+from cuda_harness.tools.toolchain.ptx import instruction_mixes
 from cuda_harness.tools.toolchain.source import DEVICE, define_macros, resolve_includes
-from cuda_harness.tools.toolchain.worker import MAX_OBJECT
+from cuda_harness.tools.toolchain.worker import MAX_OBJECT, MAX_PTX
 
 _REMEDY = "install the CUDA wheels: pip install 'cuda-harness[cu13]'"
 _MEMORY_BYTES = 16 << 30
 _LOG_CHARS = 8_000
 _KEEP_BYTES = 1 << 30
+_FACTS = 4
+"""Version of what is kept beside a cubin."""
 
 
 @dataclass
@@ -103,7 +107,7 @@ class Compiler:
             "source": text, "arch": arch, "fast_math": fast_math, "max_registers": max_registers,
             "include": list(include_folders()),
         }  # fmt: skip
-        key = sha256({"toolchain": toolchain_identity(), "job": job})
+        key = sha256({"toolchain": toolchain_identity(), "job": job, "facts": _FACTS})
         cached = self._lookup(key)
         if cached is not None:
             facts, path = cached
@@ -115,12 +119,13 @@ class Compiler:
         seconds = time.monotonic() - began
         if answered is None:
             return CompileTimedOut(seconds=seconds)
-        answer, cubin = answered
+        answer, cubin, ptx = answered
         if answer["status"] != "ok":
             return _failed(answer, resolved.headers, seconds)
         facts = {
             "log": answer["log"][:_LOG_CHARS],
             "kernels": [k.model_dump() for k in parse_ptxas(answer["log"])],
+            "mixes": [m.model_dump() for m in instruction_mixes(ptx.decode("utf-8", "replace"))],
         }
         try:
             path = self._publish(key, facts, cubin)
@@ -128,8 +133,8 @@ class Compiler:
             return CompileEnvironment(message=exc.message, remedy=exc.remedy)
         return _ok(facts, path, arch, seconds=seconds, cached=False)
 
-    def _ask(self, job: dict[str, Any], deadline_s: float) -> tuple[dict[str, Any], bytes] | None:
-        """Return a worker's answer, `None` at the deadline; a worker that dies is tried once more.
+    def _ask(self, job: dict[str, Any], deadline_s: float) -> tuple[dict[str, Any], bytes, bytes] | None:
+        """Return a worker's answer with cubin and PTX, `None` at the deadline; a worker that dies is tried once more.
 
         The second worker is always a new one: a worker ends with the thread that started it, which may not be ours.
         A crash of the compiler itself is the source's doing; being killed from outside never is.
@@ -148,11 +153,15 @@ class Compiler:
                     worker.end()
                     if attempt == 2:
                         if code is not None and code < 0 and -code != signal.SIGKILL:
-                            return {
-                                "status": "failed",
-                                "kind": "crash",
-                                "log": f"the compiler ended with signal {-code}",
-                            }, b""
+                            return (
+                                {
+                                    "status": "failed",
+                                    "kind": "crash",
+                                    "log": f"the compiler ended with signal {-code}",
+                                },
+                                b"",
+                                b"",
+                            )
                         msg = f"the compile worker does not work: {exc}"
                         raise CompilerUnavailable(msg, remedy=_REMEDY) from exc
                     continue
@@ -248,12 +257,13 @@ class Compiler:
             worker.end()
 
 
-def _receive(worker: _Worker, deadline_s: float) -> tuple[dict[str, Any], bytes] | None:
-    """Return the next frame, `None` at the deadline."""
+def _receive(worker: _Worker, deadline_s: float) -> tuple[dict[str, Any], bytes, bytes] | None:
+    """Return the next frame's header, cubin and PTX, `None` at the deadline."""
     if not select.select([worker.answers], [], [], deadline_s)[0]:
         return None
-    answer, blobs = read_frame(worker.answers, max_bytes=MAX_OBJECT)
-    return answer, blobs[0] if blobs else b""
+    answer, blobs = read_frame(worker.answers, max_bytes=MAX_OBJECT + MAX_PTX)
+    cubin, ptx, *_ = (*blobs, b"", b"")
+    return answer, cubin, ptx
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -264,10 +274,11 @@ def _write(path: Path, data: bytes) -> None:
 
 def _ok(facts: dict[str, Any], path: Path, arch: str, *, seconds: float, cached: bool) -> CompileOk:
     kernels = tuple(KernelFacts.model_validate(k) for k in facts.get("kernels", ()))
+    mixes = tuple(InstructionMix.model_validate(m) for m in facts.get("mixes", ()))
     warnings = tuple(d for d in parse_diagnostics(str(facts.get("log", ""))) if d.severity == "warning")
     return CompileOk(
-        arch=arch, cubin_sha256=str(facts["sha256"]), cubin_path=str(path), kernels=kernels, warnings=warnings[:20],
-        seconds=seconds, cached=cached,
+        arch=arch, cubin_sha256=str(facts["sha256"]), cubin_path=str(path), kernels=kernels, mixes=mixes,
+        warnings=warnings[:20], seconds=seconds, cached=cached,
     )  # fmt: skip
 
 

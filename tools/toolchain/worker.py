@@ -1,6 +1,6 @@
 """The compile worker: a persistent child that runs NVRTC, so that imports are paid once and a crash costs nothing.
 
-Jobs come as frames on stdin, answers go to a private descriptor; a cubin is the blob of its answer.
+Jobs come as frames on stdin, answers go to a private descriptor; a cubin and its PTX are the blobs of an answer.
 """
 
 import io
@@ -13,10 +13,12 @@ from cuda_harness.tools.frames import read_frame, write_frame
 
 MAX_OBJECT = 64 << 20
 """Bytes of one cubin."""
+MAX_PTX = 16 << 20
+"""Bytes of its PTX; a longer one is left out."""
 
 
-def compile_once(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Return the answer to a compile job: a cubin, or the compiler's log."""
+def compile_once(job: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
+    """Return the answer to a compile job: a cubin and its PTX, or the compiler's log."""
     from cuda.core import Program, ProgramOptions
 
     log = io.StringIO()
@@ -31,10 +33,26 @@ def compile_once(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         ptxas_options=["-v"],
     )
     try:
-        done = Program(job["source"], "c++", options).compile("cubin", logs=log)
+        program = Program(job["source"], "c++", options)
+        done = program.compile("cubin", logs=log)
     except Exception as exc:  # noqa: BLE001 - cuda.core's classes differ by version; the log decides whose fault it is
-        return {"status": "failed", "kind": type(exc).__name__, "log": _cut(f"{exc}")}, b""
-    return {"status": "ok", "log": _cut(log.getvalue())}, bytes(done.code)
+        return {"status": "failed", "kind": type(exc).__name__, "log": _cut(f"{exc}")}, [b""]
+    return {"status": "ok", "log": _cut(log.getvalue())}, [bytes(done.code), _ptx(program)]
+
+
+def _ptx(program: Any) -> bytes:  # noqa: ANN401 - cuda.core.Program
+    """Return the PTX that a cubin was made from, empty where this version of the bindings does not give it."""
+    try:
+        from cuda.bindings import nvrtc
+
+        error, size = nvrtc.nvrtcGetPTXSize(program.handle)
+        if error != nvrtc.nvrtcResult.NVRTC_SUCCESS or not 0 < size <= MAX_PTX:
+            return b""
+        text = b" " * size
+        (error,) = nvrtc.nvrtcGetPTX(program.handle, text)
+    except (ImportError, AttributeError, TypeError, ValueError, RuntimeError):
+        return b""
+    return text.rstrip(b"\0") if error == nvrtc.nvrtcResult.NVRTC_SUCCESS else b""
 
 
 def _cut(text: str, limit: int = 200_000) -> str:
@@ -54,8 +72,8 @@ def main() -> None:
             job, _ = read_frame(sys.stdin.buffer, max_bytes=0)
         except EOFError:
             return
-        answer, blob = compile_once(job)
-        write_frame(out, answer, [blob])
+        answer, blobs = compile_once(job)
+        write_frame(out, answer, blobs)
 
 
 if __name__ == "__main__":

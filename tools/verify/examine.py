@@ -13,7 +13,6 @@ from cuda_harness.tools.synthesize.suite import Answer, Suite
 from cuda_harness.tools.verify.cases import expected_of
 from cuda_harness.tools.verify.compare import Mismatch, compare_outputs
 
-
 FIRST_S = 30.0
 """Seconds a reference may take for a few tiny cases; one that takes longer hangs."""
 

@@ -1,12 +1,15 @@
 """What device code may not contain, read from the parsed source; hints for the run-time checks, which decide."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Launch, LaunchPlan, PlanStep, Repeat, While
 from cuda_harness.state.names import FLOATS
+from cuda_harness.state.results import InstructionMix
 from cuda_harness.tools.toolchain.source import Remark, SourceFacts
 
 _ADDING = frozenset({"atomicAdd", "atomicSub", "atomicAdd_block", "atomicAdd_system"})
@@ -14,6 +17,7 @@ _DECLARING = frozenset({"declaration", "parameter_declaration", "optional_parame
 _FLOAT_WORDS = frozenset(
     {"float", "double", "half", "__half", "__nv_bfloat16", "half2", "__half2", "float2", "float4"}
 )
+_NARROW_WORDS = re.compile(r"half|fp16|float16|bf16|bfloat|tf32|tensorfloat|fp8|e4m3|e5m2|16[ -]bit")
 _CLOCKS = frozenset({"clock", "clock64", "__globaltimer", "globaltimer"})
 
 
@@ -67,6 +71,38 @@ def launches(steps: tuple[PlanStep, ...]) -> Iterator[Launch]:
             yield step
         elif isinstance(step, (Repeat, While)):
             yield from launches(step.steps)
+
+
+def lowered_precision(
+    ir: KernelIR, plan: LaunchPlan, mixes: tuple[InstructionMix, ...]
+) -> tuple[str, dict[str, Any]] | None:
+    """Return where a kernel computes in fewer bits than `strict` float32 data allow, with the instruction as evidence.
+
+    Silent where the IR itself has narrower types or speaks of them: there such arithmetic may be what is asked for.
+    """
+    declared = (
+        {t.dtype for t in ir.tensors} | {i.dtype for i in ir.intermediates} | {s.dtype for s in ir.scalars}
+    )
+    types = declared & FLOATS
+    words = " ".join(
+        (ir.name, ir.summary, *(f"{s.op} {s.formula}" for s in ir.steps), *ir.edge_rules)
+    ).lower()
+    if ir.numerics.precision != "strict" or not types or types - {"float32", "float64"}:
+        return None
+    if _NARROW_WORDS.search(words):
+        return None
+    launched = set(launched_kernels(plan.steps))
+    for mix in mixes:
+        if mix.kernel in launched and mix.low_precision:
+            found = mix.low_precision[0]
+            where = f"line {found.line}: " if found.line else ""
+            text = (
+                f"{where}{mix.kernel!r} computes by {found.instruction} ({found.count} in its code), fewer bits than the IR's "
+                f"`strict` {'/'.join(sorted(types))} arithmetic allows"
+            )
+            evidence: dict[str, Any] = {"instruction": found.instruction, "count": found.count}
+            return text, {**evidence, "line": found.line} if found.line else evidence
+    return None
 
 
 def float_atomics(source: str, facts: SourceFacts) -> list[Remark]:

@@ -19,7 +19,7 @@ from cuda_harness.tools.toolchain.source import inspect
 from cuda_harness.tools.verify.cases import run_cases
 from cuda_harness.tools.verify.climb import Climb, Ending, fail, leave_unmeasured, program_for
 from cuda_harness.tools.verify.metamorphic import check_properties
-from cuda_harness.tools.verify.policy import float_atomics, review
+from cuda_harness.tools.verify.policy import float_atomics, lowered_precision, review
 from cuda_harness.tools.verify.target import CPU_TARGET_S, bearable_size, bearable_target
 
 
@@ -66,7 +66,7 @@ def policy_stage(climb: Climb) -> str:
 
 
 def compile_stage(climb: Climb) -> str:
-    """NVRTC makes a cubin for the target."""
+    """NVRTC makes a cubin for the target, of instructions that the precision policy allows."""
     macros = _macros(climb, climb.ir.target_dims)
     if isinstance(macros, PlanFault):
         return f"not measured: the plan has no launch at the target to compile for ({macros.message})"
@@ -90,6 +90,9 @@ def compile_stage(climb: Climb) -> str:
             evidence["line"] = errors[0].line
         fail("compile", "compile", "; ".join(told[:4]) or done.log[:600], evidence)
     climb.kernels = done.kernels
+    lowered = lowered_precision(climb.ir, climb.kernel.plan, done.mixes)
+    if lowered is not None:
+        fail("compile", "precision", *lowered)
     climb.warnings += [f"line {w.line}: {w.message}" if w.line else w.message for w in done.warnings[:5]]
     spilled = [k.name for k in done.kernels if k.spill_store_bytes]
     facts = ", ".join(f"{k.name}: {k.registers} registers" for k in done.kernels[:4])

@@ -191,7 +191,7 @@ def test_a_broken_toolchain_is_not_the_kernels_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], says: str
 ) -> None:
     compiler = Compiler(cache=tmp_path)
-    monkeypatch.setattr(compiler, "_ask", lambda _job, _deadline: (answer, b""))
+    monkeypatch.setattr(compiler, "_ask", lambda _job, _deadline: (answer, b"", b""))
 
     done = compiler.compile("#include <cuda_fp16.h>\n" + ONE, arch="sm_90a")
 

@@ -18,7 +18,9 @@ from cuda_harness.state.results import (
     CompileResult,
     CompileTimedOut,
     Diagnostic,
+    InstructionMix,
     KernelFacts,
+    LowPrecision,
     StageResult,
     Verdict,
 )
@@ -269,6 +271,36 @@ def test_compile_results_are_told_apart(compiled: CompileResult, outcome: str, c
     found = verdict(compiled=compiled)
     assert found.failure is not None
     assert (found.outcome, found.failure.class_, found.failure.stage) == (outcome, class_, "compile")
+
+
+HALVED = InstructionMix(
+    kernel="k", total=9, low_precision=(LowPrecision(instruction="add.f16", count=5, line=6),)
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "accepted"),
+    [
+        ({}, False),
+        ({"numerics": {"precision": "allow_half"}}, True),
+        ({"summary": "Scaling in half precision."}, True),
+        ({"intermediates": [{"name": "t", "dtype": "float16", "shape": ["n"]}]}, True),
+    ],
+)
+def test_narrow_arithmetic_is_a_matter_of_precision_only_where_strict_float_data_are_asked_for(
+    changes: dict[str, Any], accepted: bool
+) -> None:
+    found = verdict(compiled=COMPILED.model_copy(update={"mixes": (HALVED,)}), ir={**IR, **changes})
+    assert found.accepted is accepted
+    if found.failure is not None:
+        assert (found.failure.stage, found.failure.class_) == ("compile", "precision")
+        assert found.failure.evidence == {"instruction": "add.f16", "count": 5, "line": 6}
+        assert "line 6: 'k' computes by add.f16 (5 in its code)" in found.failure.message
+
+
+def test_narrow_arithmetic_of_a_kernel_that_is_not_launched_does_not_matter() -> None:
+    other = HALVED.model_copy(update={"kernel": "other"})
+    assert verdict(compiled=COMPILED.model_copy(update={"mixes": (other,)})).accepted
 
 
 def test_limits_of_a_launch_are_explained_with_arithmetic() -> None:
