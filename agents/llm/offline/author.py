@@ -102,11 +102,29 @@ def _code(question: Question) -> str:
     from cuda_harness.agents.llm.offline.lowering.schedule import DESIGNS, lower
 
     ir = _ir(question)
+    idea = question.sections.get("What to do", "")
+    if idea:
+        return _branch(question, ir, idea)
     design = _design(question)
     if design >= len(DESIGNS):
         msg = "every design that the templates have for this IR has been tried"
         raise Refusal(msg)
     source, plan = lower(ir, design)
+    return _json(plan) + "\n" + _block("cuda", source)
+
+
+def _branch(question: Question, ir: KernelIR, idea: str) -> str:
+    """Write the last kernel anew with one more idea, or say that the idea is none of the templates'."""
+    from cuda_harness.agents.llm.offline.lowering.schedule import branch
+    from cuda_harness.agents.llm.offline.lowering.style import read_idea, style_of
+
+    name = read_idea(idea)
+    if not name:
+        msg = f"the idea {idea[:80]!r} is not among the templates'"
+        raise Refusal(msg)
+    last = question.json("Last plan")
+    notes = str(last.get("notes", "")) if isinstance(last, dict) else ""
+    source, plan = branch(ir, name, style_of(notes))
     return _json(plan) + "\n" + _block("cuda", source)
 
 

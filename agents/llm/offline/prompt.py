@@ -52,5 +52,5 @@ def _sections(human: str) -> dict[str, str]:
             heading = line[3:].strip()
             found.pop(heading, None)
         elif line.startswith("# "):
-            heading = ""
+            heading = line[2:].strip()
     return found

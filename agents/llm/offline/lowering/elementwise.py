@@ -21,7 +21,7 @@ from cuda_harness.state.names import C_TYPES, ITEM_BYTES
 
 def lower_map(building: Building, primitive: Primitive, *, packed: bool = True) -> None:
     """Add a kernel that writes one element of the left side a thread."""
-    if packed and _in_step(building, primitive):
+    if packed and in_step(building, primitive):
         _lower_packed(building, primitive)
         return
     building.keep(primitive.target)
@@ -49,7 +49,7 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", text))
 
 
-def _in_step(building: Building, primitive: Primitive) -> bool:
+def in_step(building: Building, primitive: Primitive) -> bool:
     """Whether every array is read at the very element that is written, and is worth packing."""
     own = tuple(Name(v) for v in primitive.outer)
     shape = primitive.bound.shape

@@ -92,10 +92,11 @@ class KernelText:
         """Return an unused C name for a local variable or an index."""
         return self._fresh(f"l:{wanted}:{len(self._names)}", wanted)
 
-    def signature(self, name: str = "") -> str:
-        """Return the kernel's head, up to the opening brace."""
+    def signature(self, name: str = "", *, bounds: str = "") -> str:
+        """Return the kernel's head, up to the opening brace; `bounds` are its launch bounds."""
         listed = ", ".join(f"{kind} {own}" for own, (kind, _) in self.parameters.items())
-        return f'extern "C" __global__ void {name or self.name}({listed})'
+        limit = f" __launch_bounds__({bounds})" if bounds else ""
+        return f'extern "C" __global__ void{limit} {name or self.name}({listed})'
 
     @property
     def args(self) -> list[str]:

@@ -4,44 +4,68 @@ from typing import Any
 
 from cuda_harness.agents.llm.offline.language.binding import Problem
 from cuda_harness.agents.llm.offline.language.nodes import Name, accesses, walk
+from cuda_harness.agents.llm.offline.language.parse import FormulaError
 from cuda_harness.agents.llm.offline.lowering.columns import lower_columns, suits_columns
-from cuda_harness.agents.llm.offline.lowering.elementwise import lower_map, lower_threads
+from cuda_harness.agents.llm.offline.lowering.elementwise import in_step, lower_map, lower_threads
 from cuda_harness.agents.llm.offline.lowering.full import lower_full
 from cuda_harness.agents.llm.offline.lowering.matmul import contraction_of, lower_matmul
 from cuda_harness.agents.llm.offline.lowering.plan import Building
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive, primitives
 from cuda_harness.agents.llm.offline.lowering.rows import RowProgram, lower_rows
 from cuda_harness.agents.llm.offline.lowering.scan import lower_scan, suits_scan
+from cuda_harness.agents.llm.offline.lowering.stream import STREAM_IDEAS, lower_stream
+from cuda_harness.agents.llm.offline.lowering.style import Style, candidates
 from cuda_harness.agents.llm.offline.lowering.transpose import lower_transpose, transposed_read
 from cuda_harness.state.ir import KernelIR
 
+PLAIN = Style()
 DESIGNS = ("fused", "step by step", "one thread for each element")
 """From fast to plain; each is right for every size, and shares as little as it can with the one before."""
 
 
-def lower(ir: KernelIR, design: int = 0) -> tuple[str, dict[str, Any]]:
+def lower(ir: KernelIR, design: int = 0, style: Style = PLAIN) -> tuple[str, dict[str, Any]]:
     """Return kernel.cu and plan.json for an IR.
 
     Args:
         ir: The problem; its formulas say everything.
         design: Index into `DESIGNS`.
+        style: The ideas of a branch; they apply to the first design.
 
     Raises:
         FormulaError: If a formula is not of the language or no skill can lower it.
     """
     building = Building(Problem(ir))
     if design == 0:
-        _fused(building)
+        _fused(building, style)
     elif design == 1:
         _step_by_step(building)
     else:
         for bound in building.problem.bound:
             lower_threads(building, Primitive(bound, None, building.problem.type_of(bound)))
+    if design == 0 and style.ideas:
+        building.notes.insert(0, style.note)
     building.notes.insert(0, f"design: {DESIGNS[design]}")
     return building.source(), building.plan()
 
 
-def _fused(building: Building) -> None:
+def branch(ir: KernelIR, idea: str, parent: Style) -> tuple[str, dict[str, Any]]:
+    """Return the parent's kernel with one more idea: the one asked for, else the nearest that changes the kernel.
+
+    Raises:
+        FormulaError: If no idea near the one asked for changes this kernel.
+    """
+    before, _ = lower(ir, 0, parent)
+    for name in candidates(idea):
+        if name in parent.ideas:
+            continue
+        source, plan = lower(ir, 0, parent.with_idea(name))
+        if source != before:
+            return source, plan
+    msg = f"the idea {idea!r}, and what comes near it, changes nothing in this kernel"
+    raise FormulaError(msg)
+
+
+def _fused(building: Building, style: Style) -> None:
     todo = primitives(building.problem)
     place = 0
     while place < len(todo):
@@ -53,7 +77,7 @@ def _fused(building: Building) -> None:
                 place += 1
             lower_rows(building, program, _read_by(todo[place:]))
         else:
-            _alone(building, first, packed=True)
+            _alone(building, first, packed=True, style=style)
             place += 1
 
 
@@ -70,7 +94,7 @@ def _step_by_step(building: Building) -> None:
             _alone(building, primitive, packed=False)
 
 
-def _alone(building: Building, primitive: Primitive, *, packed: bool) -> None:
+def _alone(building: Building, primitive: Primitive, *, packed: bool, style: Style = PLAIN) -> None:
     contraction = contraction_of(primitive)
     read = transposed_read(primitive)
     if suits_scan(primitive):
@@ -87,6 +111,8 @@ def _alone(building: Building, primitive: Primitive, *, packed: bool) -> None:
         lower_threads(building, primitive)
     elif read is not None:
         lower_transpose(building, primitive, read)
+    elif style.has(*STREAM_IDEAS) and in_step(building, primitive):
+        lower_stream(building, primitive, style)
     else:
         lower_map(building, primitive, packed=packed)
 

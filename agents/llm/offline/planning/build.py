@@ -470,9 +470,16 @@ class Builder:
         i, j = axes
         x = recipe.input("logits", axes)
         label = recipe.input(
-            "labels", (i,), dtype=self.details.index_dtype, description="class of each sample, 0 to the number of classes - 1"
+            "labels",
+            (i,),
+            dtype=self.details.index_dtype,
+            description="class of each sample, 0 to the number of classes - 1",
         )
-        recipe.assume("labels", f"{self.details.index_dtype} class indices", "the usual convention for cross-entropy on logits")
+        recipe.assume(
+            "labels",
+            f"{self.details.index_dtype} class indices",
+            "the usual convention for cross-entropy on logits",
+        )
         top = recipe.save("m", "reduce_max", value=Reduce("max", (j[0],), x), axes=(i,))
         total = Reduce("sum", (j[0],), Call("exp", (Binary("-", x, top),)))
         lse = recipe.save("s", "log_sum_exp", value=Call("log", (total,)), axes=(i,))
@@ -735,7 +742,10 @@ class Builder:
         table = (
             self.shaper.numbers(stated[0])
             if stated
-            else (self.shaper.sizes.count("rows", "samples"), self.shaper.sizes.count("cols", "features", "channels"))
+            else (
+                self.shaper.sizes.count("rows", "samples"),
+                self.shaper.sizes.count("cols", "features", "channels"),
+            )
         )
         ones = self.shaper.shapes(1)
         n = (
@@ -748,7 +758,10 @@ class Builder:
         recipe.axes = (("i", count), ("j", cols))
         recipe.input("table", (("r", rows), ("j", cols)))
         index = recipe.input(
-            "idx", (("i", count),), dtype=self.details.index_dtype, description="row of the table, 0 to rows - 1"
+            "idx",
+            (("i", count),),
+            dtype=self.details.index_dtype,
+            description="row of the table, 0 to rows - 1",
         )
         recipe.value = Access("table", (index, Name("j")))
         recipe.edge_rules.append("every index is a row of the table: 0 <= idx < rows")

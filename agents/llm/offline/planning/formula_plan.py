@@ -256,7 +256,10 @@ class FormulaPlanner:
             if dim is not None:
                 self.sizes.used_names.add(name)
                 put(dim, value, f"{name} = {value}")
-        rows, cols = self.sizes.count("rows", "samples"), self.sizes.count("cols", "features", "classes", "channels")
+        rows, cols = (
+            self.sizes.count("rows", "samples"),
+            self.sizes.count("cols", "features", "classes", "channels"),
+        )
         length = self.sizes.count("length")
         elements = self.sizes.count("elements")
         batch = self.sizes.count("batch")

@@ -6,7 +6,7 @@ of it is one that implementations are described with. A condition on the data ne
 
 import re
 
-_WORDS = frozenset("""
+_PLAIN = """
 a about above accesses access accesses according accordingly accumulate accumulated accumulates accuracy accurate accurately achieve across
 adhere all allocated an and any appropriate appropriately are array arrays assume assumed at atomic atomically atomics avoid avoiding avoids
 bandwidth based be been being between block blocks both boundaries boundary bounds bound by calculation calculations can care check checks
@@ -27,7 +27,8 @@ store stored stores strategy strict strictly support supports sync synchronizati
 thread threads through to tolerance total type types unique unmodified use used uses using utilize utilized utilizes valid value values variable vector
 vectors via warp warps was where whether while with within without work write writes writing written yield yields you bit columns column
 operand operands shall will follow following structure structured hardware modern architecture scale entire throughout
-""".split())  # noqa: SIM905 - a list of a few hundred words reads better as text
+""".split()  # noqa: SIM905 - a list of a few hundred words reads better as text
+_WORDS = frozenset(_PLAIN)
 _REMARK = re.compile(
     r"\b(?:ensur\w+|must|should|shall|guarantee\w*|respect\w*|avoid\w*|maintain\w*|handl\w+|synchroni\w+|race conditions?|shared memory|threads?|blocks?"
     r"|independently|in parallel|efficien\w+|correctness|accura\w+|out of bounds?|performance|coalesced|atomic\w*|boundary checks?)\b",

@@ -1,0 +1,91 @@
+"""The optimisation ideas that a kernel is lowered with: read from a branch's prompt, kept in the plan's notes."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+_KNOWN: tuple[tuple[str, str], ...] = (
+    ("tensor_cores", r"tensor core|\bwmma\b|\bmma\b"),
+    ("double_buffering", r"double.?buffer|prefetch|asynchronous cop|software pipelin"),
+    ("register_blocking", r"register.?block|register til|block of outputs|micro.?tile"),
+    ("split_k", r"split.?k\b|split the inner"),
+    ("online_one_pass", r"one.?pass|single.?pass|online|welford|rows? (?:\w+ )?in registers|registers? (?:hold|keep)"),
+    ("warp_shuffle_reduction", r"shuffle|warp.?(?:level )?reduc|one warp (?:per|a) row"),
+    ("two_stage_reduction", r"two.?stage|last.?block|parts"),
+    ("transposing_through_shared", r"transpos\w* through|larger tiles?|rows per thread"),
+    ("bank_conflict_padding", r"bank.?conflict|padd|swizzl"),
+    ("kernel_fusion", r"fus(?:e|ion)|join launches"),
+    ("launch_bounds", r"launch.?bounds|occupancy|registers? (?:per thread|fit)|spill"),
+    ("persistent_grid", r"persistent|as many blocks as fit|num_sms|grid.?stride"),
+    ("vector_loads", r"vector|float4|16.?bytes?|128.?bit|wide (?:loads?|access)|packs?\b"),
+    ("instruction_parallelism", r"instruction|\bilp\b|several (?:independent )?(?:elements|items)|unroll|in flight|independent elements"),
+    ("shared_tiling", r"shared.?(?:memory )?til|stage tiles|tile"),
+    ("coalescing", r"coalesc|neighbouring addresses"),
+)  # fmt: skip
+IDEAS = tuple(name for name, _ in _KNOWN)
+"""Every idea that some skill can take up, by the names that strategies have."""
+
+RELATED: dict[str, tuple[str, ...]] = {
+    "coalescing": ("vector_loads", "transposing_through_shared", "instruction_parallelism"),
+    "shared_tiling": ("register_blocking", "double_buffering"),
+    "register_blocking": ("double_buffering",),
+    "bank_conflict_padding": ("transposing_through_shared", "register_blocking", "double_buffering"),
+    "warp_shuffle_reduction": ("online_one_pass", "vector_loads", "instruction_parallelism"),
+    "kernel_fusion": ("online_one_pass", "two_stage_reduction"),
+    "online_one_pass": ("vector_loads",),
+    "tensor_cores": ("register_blocking", "double_buffering"),
+    "split_k": ("register_blocking", "double_buffering"),
+    "double_buffering": ("register_blocking", "instruction_parallelism"),
+    "transposing_through_shared": ("bank_conflict_padding", "instruction_parallelism"),
+    "vector_loads": ("instruction_parallelism", "online_one_pass", "register_blocking", "transposing_through_shared"),
+    "instruction_parallelism": ("vector_loads", "online_one_pass", "register_blocking", "transposing_through_shared"),
+    "persistent_grid": ("instruction_parallelism",),
+    "two_stage_reduction": ("vector_loads", "instruction_parallelism"),
+    "launch_bounds": ("persistent_grid", "instruction_parallelism"),
+}  # fmt: skip
+"""What comes nearest to an idea where it changes nothing, the nearest first."""
+_NOTE = re.compile(r"\bideas: (?P<names>[a-z_, ]+)")
+
+
+@dataclass(frozen=True)
+class Style:
+    """The ideas a lowering takes up; none: the plain first kernel."""
+
+    ideas: frozenset[str] = frozenset()
+
+    def has(self, *names: str) -> bool:
+        """Return whether any of the ideas is taken up."""
+        return bool(self.ideas & set(names))
+
+    def with_idea(self, name: str) -> "Style":
+        """Return the style with one more idea."""
+        return replace(self, ideas=self.ideas | {name})
+
+    @property
+    def note(self) -> str:
+        """The plan's note, from which `style_of` reads the style back."""
+        return f"ideas: {', '.join(sorted(self.ideas))}"
+
+
+def style_of(notes: str) -> Style:
+    """Return the style that a plan's notes name; unknown names are passed over."""
+    match = _NOTE.search(notes)
+    if match is None:
+        return Style()
+    return Style(frozenset(n.strip() for n in match["names"].split(",")) & frozenset(IDEAS))
+
+
+def read_idea(text: str) -> str:
+    """Return the name of the idea that a prompt asks for: the strategy before the colon, else by its words; may be empty."""
+    head = text.split(":", 1)[0].strip().lower()
+    if head in IDEAS:
+        return head
+    return next((name for name, pattern in _KNOWN if re.search(pattern, text, re.IGNORECASE)), "")
+
+
+def candidates(idea: str) -> Iterable[str]:
+    """Return the idea and what comes nearest to it, each once, the nearest first."""
+    found = [idea]
+    for name in found:
+        found += [r for r in RELATED.get(name, ()) if r not in found]
+    return found
