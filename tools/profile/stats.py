@@ -46,6 +46,30 @@ def ratio_interval(base: ArrayLike, other: ArrayLike, *, seed: int = 0) -> Inter
     return Interval(float(np.median(a) / np.median(b)), float(low), float(high))
 
 
+def paired_p_value(base: ArrayLike, other: ArrayLike) -> float:
+    """Return how likely rounds this one-sided are when both take equally long: the two-sided signed-rank test.
+
+    `base[i]` and `other[i]` come from one round, in random order: under equality their differences are symmetric
+    about zero whatever the noise, so that the test keeps its level (Wilcoxon 1945). Lengths must be equal.
+    """
+    from scipy import stats
+
+    a, b = _times(base), _times(other)
+    differences = np.log(a) - np.log(b)
+    if not differences.any():
+        return 1.0
+    found = stats.wilcoxon(differences, zero_method="zsplit", method="approx")
+    return float(found.pvalue)
+
+
+def paired_ratio_interval(base: ArrayLike, other: ArrayLike, *, seed: int = 0) -> Interval:
+    """Return median(base) / median(other) with an interval from resampled rounds, so that drift cancels."""
+    a, b = _times(base), _times(other)
+    picks = np.random.default_rng(seed).integers(a.size, size=(RESAMPLES, a.size))
+    low, high = np.percentile(np.median(a[picks], axis=1) / np.median(b[picks], axis=1), (2.5, 97.5))
+    return Interval(float(np.median(a) / np.median(b)), float(low), float(high))
+
+
 def is_faster(base: ArrayLike, other: ArrayLike, *, margin: float = 0.0, seed: int = 0) -> bool:
     """Return whether `other` is faster: the interval of the speed-up clears 1 + margin."""
     return ratio_interval(base, other, seed=seed).low > 1.0 + margin
