@@ -132,7 +132,8 @@ class Job:
     """Per call: the contents of every `in` and `inout` buffer, as flat or shaped arrays of the exact dtype."""
     mode: Mode = "plain"
     poison: int = 0
-    """Seed of the poison bytes of outputs and scratch, and of address offsets."""
+    """Seed of the poison bytes of outputs and scratch, of address offsets, and (CPU) of the order in which blocks and
+    threads start: forward, backward or mixed for a remainder of 0, 1 or 2 by three."""
     fast_math: bool = False
     max_registers: int | None = None
     arch: str = "sm_90a"
@@ -141,6 +142,8 @@ class Job:
     memory_bytes: int = 8 << 30
     own_allocations: bool = False
     """GPU: each buffer its own allocation, for the sanitizer."""
+    unpoisoned: bool = False
+    """GPU: outputs and scratch are left as they are allocated, for initcheck, which poison would blind."""
     fresh_process: bool = False
     """A process that has served nobody, ended afterwards; else a candidate's jobs may share one."""
     full_output: bool = True

@@ -24,6 +24,7 @@ from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.verify.bundle import load_bundle
 from cuda_harness.tools.verify.climb import Climb, Ending, Skipped, critical_sizes
 from cuda_harness.tools.verify.examine import doubt_suite, examine_bundle
+from cuda_harness.tools.verify.sanitizer import sanitizer_stage
 from cuda_harness.tools.verify.stages import (
     compile_stage,
     launch_config_stage,
@@ -77,6 +78,7 @@ def judge(
     steps: tuple[tuple[StageName, Callable[[Climb], str]], ...] = (
         ("parse", parse_stage), ("policy", policy_stage), ("compile", compile_stage), ("launch_config", launch_config_stage), ("tiny", tiny_stage),
         ("shapes", shapes_stage), ("values", values_stage), ("target", target_stage), ("repeat", repeat_stage),
+        ("sanitizer", sanitizer_stage),
     )  # fmt: skip
     failure = None
     for name, step in steps:
@@ -107,10 +109,7 @@ def _verdict(climb: Climb, failure: Failure | None, hashes: dict[str, str]) -> V
     why = "an earlier stage ended the ladder" if failure is not None else "not part of this run"
     for name in STAGES:
         if name not in done:
-            detail = (
-                why if name != "sanitizer" or failure is not None else "needs a GPU and compute-sanitizer"
-            )
-            climb.stages.append(StageResult(name=name, status="not_measured", detail=detail))
+            climb.stages.append(StageResult(name=name, status="not_measured", detail=why))
     if failure is not None:
         outcome = "rejected" if failure.is_candidates else "undecided"
     else:

@@ -90,7 +90,7 @@ class Runner:
             memory = self.memory[name]
             if name in inputs:
                 memory.write(inputs[name])
-            else:
+            elif not self.header.get("unpoisoned"):
                 self.poisons[name] = poison(
                     self.header["poison"] * 1000 + round_, index, min(memory.size, 4099)
                 )

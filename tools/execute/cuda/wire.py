@@ -33,6 +33,7 @@ def job_frame(job: Job, cubin: bytes) -> tuple[dict[str, Any], list[bytes]]:
         "calls": len(job.calls),
         "poison": job.poison,
         "own_allocations": job.own_allocations,
+        "unpoisoned": job.unpoisoned,
         "vary_addresses": True,
         "full_output": job.full_output,
     }
