@@ -182,10 +182,12 @@ def once(path: Path, index: int, answer: Path | None) -> int:
     data: list[bytes] = []
     try:
         device = open_device(index)
+        with device_lock(str(device.uuid), exclusive=False, timeout_s=60.0):
+            reply, data = answer_job(header, blobs, device, Modules())
     except Failed as exc:
         reply = exc.answer
-    else:
-        reply, data = answer_job(header, blobs, device, Modules())
+    except LockTimeout as exc:
+        reply = {"status": "not_run", "reason": "resources", "message": str(exc)}
     if answer is not None:
         with answer.open("wb") as stream:
             write_frame(stream, reply, data)
