@@ -63,7 +63,7 @@ def write_kernel(state: CoderView, runtime: Runtime[RunContext]) -> StateUpdate:
     if state.ir is None:
         msg = "the coder was reached without an IR"
         raise StateError(msg)
-    task = next_task(state)
+    task = next_task(state, _first_skills(state.ir, services))
     if task is None:
         return {"stop": Stop(reason="no_correct_kernel", detail="the correctness budget is spent")}
     number = max(state.attempts, default=0) + 1
@@ -91,6 +91,14 @@ def write_branch_kernel(state: BranchCoderView, runtime: Runtime[RunContext]) ->
         task = Task("branch", parent, plan.strategy, plan.name, plan.idea, plan.expectation, plan.skills)
     desk = Desk(state.ir, state.target, state.attempts, {**state.known, **_designs(state.attempts, services)})
     return {"attempts": {number: _write(desk, task, number, services)}}
+
+
+def _first_skills(ir: KernelIR, services: "Services") -> tuple[str, ...]:
+    """Return the two notes that fit the problem itself, for a first kernel."""
+    from cuda_harness.tools.evolve.skills import first_evidence, pick_skills
+
+    prompts = services.prompts
+    return pick_skills(first_evidence(ir), [prompts.skill(name) for name in prompts.skills()])
 
 
 def _designs(attempts: Mapping[int, Attempt], services: "Services") -> dict[int, str]:
@@ -137,14 +145,14 @@ def _write(desk: Desk, task: Task, attempt: int, services: "Services") -> Attemp
     return record
 
 
-def next_task(state: CoderView) -> Task | None:
+def next_task(state: CoderView, skills: tuple[str, ...] = ()) -> Task | None:
     """Return what to write next in the run itself, `None` when the correctness budget is spent.
 
     A failing kernel is repaired before anything else; a verified one is only improved in branches.
     """
     last = latest(state.attempts)
     if last is None:
-        return Task("write", None, "first")
+        return Task("write", None, "first", skills=skills)
     if last.status == "verified":
         msg = "the coder was reached after a verified kernel, which only branches improve"
         raise StateError(msg)

@@ -90,8 +90,9 @@ def test_the_first_kernel_is_saved_with_prompt_and_reply(tmp_path: Path) -> None
 def test_the_prompt_of_a_first_kernel_has_no_feedback(tmp_path: Path) -> None:
     run = Run(tmp_path, written(2))
     run.write()
-    for heading in ("## Last kernel", "## Failure", "## History", "## Skills"):
+    for heading in ("## Last kernel", "## Failure", "## History"):
         assert heading not in run.asked
+    assert run.asked.count("When it pays") == 2
 
 
 def test_a_repair_shows_kernel_failure_history_and_the_advice_of_its_class(tmp_path: Path) -> None:
