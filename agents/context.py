@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuda_harness.state.budget import Budget
-from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.errors import ConfigError, ToolchainError
 from cuda_harness.state.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from cuda_harness.tools.toolchain.nvrtc import Compiler
 
 ROLES = ("planner", "reference", "loops", "coder", "arbiter", "evolver")
+
+_HELPERS = ("executor", "check_executor", "compiler", "references")
+"""Services with child processes: they end with the run."""
 
 Listener = Callable[[str, Mapping[str, Any]], None]
 """Called with each progress event and its fields."""
@@ -83,12 +86,17 @@ class RunContext:
                 self._services[run_dir] = Services(self, Path(run_dir))
             return self._services[run_dir]
 
-    def close(self, run_dir: str) -> None:
-        """End the helper processes of one run; idempotent."""
+    def close(self, run_dir: str | None = None) -> None:
+        """End the helper processes of one run, or of all runs of this context; idempotent."""
         with self._lock:
-            services = self._services.pop(run_dir, None)
-        if services is not None:
+            wanted = list(self._services) if run_dir is None else [run_dir]
+            ended = [self._services.pop(name) for name in wanted if name in self._services]
+        for services in ended:
             services.close()
+
+    def for_one_run(self) -> "RunContext":
+        """Return the same settings and models with a cancel event and services of its own."""
+        return replace(self, cancelled=threading.Event(), _services={}, _lock=threading.Lock())
 
 
 class Services:
@@ -105,11 +113,15 @@ class Services:
         self.run_id: str = manifest["run_id"]
         self.seed: int = manifest["seed"]
         self._made: dict[str, Any] = {}
+        self._over = False
         self._lock = threading.RLock()
 
     def _once(self, name: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401 - each property types itself
         with self._lock:
             if name not in self._made:
+                if self._over and name in _HELPERS:
+                    msg = f"the run is over, and {name!r} with it"
+                    raise ToolchainError(msg, remedy="go on with it: cuda-harness resume")
                 self._made[name] = make()
             return self._made[name]
 
@@ -134,10 +146,20 @@ class Services:
         def make() -> "Ledger":
             from cuda_harness.agents.llm.ledger import Ledger
 
-            return Ledger(self.settings.budget, folder=self.folder, prices=self.settings.provider.prices)
+            return Ledger(
+                self.settings.budget, folder=self.folder, prices=self.settings.provider.prices, gpu_clock=self._gpu_seconds
+            )  # fmt: skip
 
         ledger: Ledger = self._once("ledger", make)
         return ledger
+
+    def _gpu_seconds(self) -> float | None:
+        """Return what the executor has counted so far; 0 while there is none, `None` where it does not count."""
+        made = self._made.get("executor")
+        if made is None or made.name.startswith("cpu"):
+            return 0.0
+        counted = getattr(made, "gpu_seconds", None)
+        return None if counted is None else float(counted)
 
     @property
     def prompts(self) -> "Prompts":
@@ -211,7 +233,7 @@ class Services:
     @property
     def target(self) -> str:
         """The GPU architecture kernels are compiled for."""
-        return self.settings.target or "sm_90a"
+        return self.settings.target or self.executor.device().arch or "sm_90a"
 
     def emit(self, event: str, **fields: Any) -> None:  # noqa: ANN401 - event fields are plain values
         """Report progress: to the run's log, the listener, and LangGraph's custom stream when inside a node."""
@@ -225,7 +247,8 @@ class Services:
     def close(self) -> None:
         """End helper processes; idempotent."""
         with self._lock:
-            for name in ("executor", "check_executor", "compiler", "references"):
+            self._over = True  # a branch that still runs in a thread must not start them again
+            for name in _HELPERS:
                 made = self._made.pop(name, None)
                 if made is not None and made is not self.context.executor:
                     made.close()

@@ -8,16 +8,30 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cuda_harness.agents.context import RunContext
     from cuda_harness.graph.build import build_graph
+    from cuda_harness.graph.embed import as_node
     from cuda_harness.graph.runner import agenerate, generate, verify
+    from cuda_harness.graph.tool import as_tool
     from cuda_harness.state.settings import Settings
 
-__all__ = ["RunContext", "Settings", "__version__", "agenerate", "build_graph", "generate", "verify"]
+__all__ = [
+    "RunContext",
+    "Settings",
+    "__version__",
+    "agenerate",
+    "as_node",
+    "as_tool",
+    "build_graph",
+    "generate",
+    "verify",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
     "RunContext": "cuda_harness.agents.context",
     "Settings": "cuda_harness.state.settings",
     "agenerate": "cuda_harness.graph.runner",
+    "as_node": "cuda_harness.graph.embed",
+    "as_tool": "cuda_harness.graph.tool",
     "build_graph": "cuda_harness.graph.build",
     "generate": "cuda_harness.graph.runner",
     "verify": "cuda_harness.graph.runner",
