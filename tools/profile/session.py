@@ -12,7 +12,7 @@ from cuda_harness.state.errors import ProfilerUnavailable
 from cuda_harness.state.results import CompileOk, CompileResult
 from cuda_harness.tools.execute.cuda.wire import encode_op
 from cuda_harness.tools.execute.dtypes import np_dtype
-from cuda_harness.tools.execute.protocol import DeviceFacts, JobFault, JobNotRun, Program
+from cuda_harness.tools.execute.protocol import Executor, JobFault, JobNotRun, Program
 from cuda_harness.tools.profile.stats import Interval, median_interval
 
 Array = NDArray[Any]
@@ -31,17 +31,11 @@ HELD_DOWN = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 """NVML clock event reasons that slow a kernel: power cap, slowdown and heat by software or hardware, power brake."""
 
 
-class Clock(Protocol):
-    """What a measurement needs of an executor; `CudaExecutor` is one."""
-
-    name: str
+class Clock(Executor, Protocol):
+    """An executor that can time plans; `CudaExecutor` is one."""
 
     def facts(self) -> dict[str, Any]:
         """Return what the device says of itself."""
-        ...
-
-    def device(self) -> DeviceFacts:
-        """Return the facts that launch expressions use."""
         ...
 
     def compile(
@@ -167,19 +161,16 @@ def read_session(
     reply: dict[str, Any], data: Sequence[bytes], contenders: Sequence[Contender], *, seed: int
 ) -> Session:
     """Return a child's answer as a session; `data` holds the outputs of examined calls, contender by contender."""
-    timed, at = [], 0
+    sent = _sent(reply, data, contenders)
+    timed = []
     for index, c in enumerate(contenders):
-        outputs, digests = [], set()
-        for checked in reply["checked"][index]:
-            digests.add((checked["set"], checked["digest"]))
-            if not checked["sent"]:
-                continue
-            arrays = {}
-            for b in c.program.buffers:
-                if b.role in {"out", "inout"}:
-                    arrays[b.name] = np.frombuffer(data[at], dtype=np_dtype(b.dtype)).copy()
-                    at += 1
-            outputs.append((int(checked["set"]), arrays))
+        keys = [(int(x["set"]), str(x["digest"])) for x in reply["checked"][index]]
+        outputs = [
+            (chosen, sent[chosen, digest])
+            for chosen, digest in dict.fromkeys(keys)
+            if (chosen, digest) in sent
+        ]
+        digests = set(keys)
         samples = tuple(float(s) for s in reply["samples_us"][index])
         timed.append(
             Timed(
@@ -194,6 +185,25 @@ def read_session(
     return Session(
         tuple(timed), tuple(reply["clocks"]), float(reply["seconds"]), others=len(others) if others is not None else None,
     )  # fmt: skip
+
+
+def _sent(
+    reply: dict[str, Any], data: Sequence[bytes], contenders: Sequence[Contender]
+) -> dict[tuple[int, str], dict[str, Array]]:
+    """Return the outputs that came back, by content set and hash; lanes with equal outputs sent them once."""
+    found: dict[tuple[int, str], dict[str, Array]] = {}
+    at = 0
+    for index, c in enumerate(contenders):
+        for checked in reply["checked"][index]:
+            if not checked["sent"]:
+                continue
+            arrays = {}
+            for b in c.program.buffers:
+                if b.role in {"out", "inout"}:
+                    arrays[b.name] = np.frombuffer(data[at], dtype=np_dtype(b.dtype)).copy()
+                    at += 1
+            found[int(checked["set"]), str(checked["digest"])] = arrays
+    return found
 
 
 def _series(reply: dict[str, Any], name: str, index: int) -> tuple[float, ...]:

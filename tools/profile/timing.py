@@ -69,15 +69,16 @@ def run_session(
     limit_s: float = 8.0, precision: float = 0.005, extras: bool = False, least: int = 30, most: int = 400,
 ) -> Session | TimingNotMeasured:  # fmt: skip
     """Return one interleaved measurement of kernels on a workload, repeated once when the clock was held down."""
+    target = arch or str(executor.facts()["arch"])
     contenders = []
     for name, kernel in given:
-        made = work.contender(name, kernel, executor.device())
+        made = work.contender(name, kernel, executor, arch=target)
         if isinstance(made, PlanFault):
             return TimingNotMeasured(reason=f"the plan of {name} does not expand: {made.message}")
         contenders.append(made)
     quick = max((len(c.program.ops) for c in contenders), default=1) > 1 or _is_small(work)
     options: dict[str, Any] = {
-        "arch": arch or str(executor.facts()["arch"]), "seed": seed, "limit_s": limit_s, "precision": precision,
+        "arch": target, "seed": seed, "limit_s": limit_s, "precision": precision,
         "least": least, "most": most,
     }  # fmt: skip
     session: Session | JobFault | JobNotRun | None = None

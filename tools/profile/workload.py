@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.suite import Case, Inputs
-from cuda_harness.tools.execute.protocol import DeviceFacts
-from cuda_harness.tools.ir.program import PlanFault, expand
+from cuda_harness.tools.execute.protocol import Executor
+from cuda_harness.tools.ir.placement import expand_on
+from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.profile.floor import compulsory_bytes, tensor_bytes
 from cuda_harness.tools.profile.session import Contender, Timed
 from cuda_harness.tools.synthesize.inputs import draw, scalars_of
@@ -47,17 +48,21 @@ class Workload:
         return self.cases[0].scalars
 
     def contender(
-        self, name: str, kernel: Kernel, device: DeviceFacts, tunables: Mapping[str, int] | None = None
-    ) -> Contender | PlanFault:
+        self, name: str, kernel: Kernel, executor: Executor, *, arch: str, tunables: Mapping[str, int] | None = None
+    ) -> Contender | PlanFault:  # fmt: skip
         """Return a kernel as what a measurement takes, or what is wrong with its plan at these sizes."""
-        program = expand(
-            self.ir, kernel.plan, dims=self.dims, scalars=dict(self.scalars), tunables=dict(tunables) if tunables else None,
-            kernels=inspect(kernel.source).kernels, device=device,
+        program = expand_on(
+            executor, kernel, self.ir, dims=self.dims, scalars=dict(self.scalars), kernels=inspect(kernel.source).kernels,
+            arch=arch, tunables=dict(tunables) if tunables else None,
         )  # fmt: skip
         if isinstance(program, PlanFault):
             return program
         options = kernel.plan.compile
         return Contender(name, kernel.source, program, options.fast_math, options.max_registers)
+
+    def compared(self, timed: Timed) -> bool:
+        """Return whether a timed call was held against a truth."""
+        return any(chosen in self.answers for chosen, _ in timed.outputs)
 
     def wrong(self, timed: Timed) -> str | None:
         """Return what is wrong with the outputs of examined timed calls, `None` when nothing is."""

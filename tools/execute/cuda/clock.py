@@ -122,10 +122,12 @@ class Measurement:
                 return [lane.samples_us for lane in lanes]
 
     def _examine(self, index: int, chosen: int) -> None:
-        """Keep the hash of a timed call's outputs, and the bytes unless an equal call gave the same."""
+        """Keep the hash of a timed call's outputs, and the bytes unless an equal call of any lane gave the same."""
         digest, blobs = self.lanes[index].digest()
         size = sum(map(len, blobs))
-        known = any(c["digest"] == digest and c["set"] == chosen for c in self.checked[index])
+        known = any(
+            c["digest"] == digest and c["set"] == chosen and c["sent"] for lane in self.checked for c in lane
+        )
         send = self.header.get("outputs", True) and not known and self.returned + size <= _RETURNED_BYTES
         self.checked[index].append({"set": chosen, "digest": digest, "sent": send})
         if send:
