@@ -20,7 +20,7 @@ from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
 from cuda_harness.tools.execute.cpu.limits import launch_fault
 from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, rewrite
-from cuda_harness.tools.execute.cpu.symbols import foreign_symbols
+from cuda_harness.tools.execute.cpu.symbols import DEVICE_HEAP, foreign_symbols
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import (
     Arg,
@@ -46,8 +46,8 @@ from cuda_harness.tools.toolchain.macros import expand_hiding
 from cuda_harness.tools.toolchain.source import SourceFacts, define_macros, inspect, resolve_includes
 
 COMPILE_S = 60.0
-MAX_WORKERS = 8
-"""OS threads of plain mode; with 16 of them the sandbox of a newer C library ended the runner."""
+MAX_WORKERS = 32
+"""OS threads of plain mode."""
 _START_S = 0.03
 """Seconds to start a child, map its memory and read its report."""
 _MOVED_PER_S = 0.4e9
@@ -127,8 +127,11 @@ class CpuExecutor:
         built = self.build(job.source, dict(job.program.macros), job.mode, fast_math=job.fast_math)
         if not isinstance(built, Path):
             return built
-        with contextlib.ExitStack() as stack:
-            return self._execute(job, built, stack)
+        order = job.poison % 3
+        result = self._execute(job, built, order)
+        if order and (result is None or (isinstance(result, JobFault) and result.fault == "timeout")):
+            result = self._execute(job, built, 0)
+        return result or JobNotRun("environment", "the runner asked for another order, which it had")
 
     def build(
         self, source: str, macros: dict[str, int], mode: Mode, *, fast_math: bool
@@ -149,6 +152,10 @@ class CpuExecutor:
         if isinstance(library, Finished):
             return _compile_failed(library)
         foreign = foreign_symbols(library, own_constructors=1 if mode == "check" else 0)
+        heap = set(foreign) & set(DEVICE_HEAP)
+        if heap and heap == set(foreign):
+            names = ", ".join(sorted(DEVICE_HEAP[n] for n in heap))
+            return JobNotRun("unsupported", f"device-side {names}: the CPU executor has no device heap")
         if foreign:
             shown = ", ".join(foreign[:5])
             return JobFault(
@@ -158,7 +165,14 @@ class CpuExecutor:
             )
         return library
 
-    def _execute(self, job: Job, library: Path, stack: contextlib.ExitStack) -> JobResult:
+    def _execute(self, job: Job, library: Path, order: int) -> JobResult | None:
+        """Run a built job once; `None`: it may wait for a block that its order starts later."""
+        with contextlib.ExitStack() as stack:
+            return self._run_child(job, library, order, stack)
+
+    def _run_child(
+        self, job: Job, library: Path, order: int, stack: contextlib.ExitStack
+    ) -> JobResult | None:
         layout = _layout(job.program)
         memory = os.memfd_create("cuda-harness-job", os.MFD_CLOEXEC)
         stack.callback(os.close, memory)
@@ -173,7 +187,9 @@ class CpuExecutor:
         job_read, job_write = os.pipe()
         result_read, result_write = os.pipe()
         secret = secrets.token_hex(16)
-        spec = _job_text(job, library, layout, secret, workers=self._workers, unsafe=self._unsafe).encode()
+        spec = _job_text(
+            job, library, layout, secret, workers=self._workers, unsafe=self._unsafe, order=order
+        ).encode()
         answer: list[bytes] = []
         feeder = threading.Thread(target=_feed, args=(job_write, spec), daemon=True)
         reader = threading.Thread(target=_collect, args=(result_read, answer), daemon=True)
@@ -197,7 +213,7 @@ class CpuExecutor:
 
     def _judge(
         self, job: Job, library: Path, layout: _Layout, memory: int, done: Finished, answer: bytes
-    ) -> JobResult:
+    ) -> JobResult | None:
         try:
             said = json.loads(answer.split(b"\n", 1)[0]) if answer else None
         except ValueError:
@@ -212,6 +228,8 @@ class CpuExecutor:
             )
         if status == "fault":
             return _fault(said, library)
+        if said.get("reason") == "again":
+            return None
         if status != "ok":
             return JobNotRun(said.get("reason", "environment"), str(said.get("message", "")))
         calls = tuple(
@@ -285,10 +303,20 @@ def _translation_unit(rewritten: Rewritten, macros: dict[str, int], facts: Sourc
     lines.append(
         f'__attribute__((visibility("default"))) extern const unsigned sim_kernel_count = {len(named)};'
     )
+    shown = '__attribute__((visibility("default"))) extern'
+    if any((i.name or "").startswith("cub/") for i in facts.includes):
+        lines.append(f"{shown} const int sim_foreign_storage = 1;")
+    if "SIM_GLOBAL(" in rewritten.text:
+        lines += [
+            "#ifdef SIM_CHECK",
+            "extern const sim_global __start_sim_globals[], __stop_sim_globals[];",
+            f"{shown} const sim_global* const sim_globals_first = __start_sim_globals;",
+            f"{shown} const sim_global* const sim_globals_end = __stop_sim_globals;",
+            "#endif",
+        ]
     for symbol in facts.globals:
         if symbol.is_extern_c and symbol.space in {"constant", "device"}:
             name = rewritten.renamed.get(symbol.name, symbol.name)
-            shown = '__attribute__((visibility("default"))) extern'
             lines.append(f"{shown} void* const sim_symbol_{symbol.name} = (void*)&{name};")
             lines.append(f"{shown} const unsigned long sim_size_of_{symbol.name} = sizeof({name});")
     lines.append("}")
@@ -372,12 +400,14 @@ def _pread(memory: int, size: int, position: int) -> bytearray:
     return data
 
 
-def _job_text(job: Job, library: Path, layout: _Layout, secret: str, *, workers: int, unsafe: bool) -> str:
+def _job_text(
+    job: Job, library: Path, layout: _Layout, secret: str, *, workers: int, unsafe: bool, order: int
+) -> str:
     cpu_seconds = job.deadline_s * max(1, workers)
     lines = [f"secret {secret}", f"library {library}"]
     lines += [f"readable {p}" for p in _SYSTEM_READABLE]
     lines.append(
-        f"limits {len(job.calls)} {workers} {cpu_seconds:.1f} {job.memory_bytes} {int(unsafe)} {job.poison & 0xFFFFFFFF} {layout.bytes}"
+        f"limits {len(job.calls)} {workers} {cpu_seconds:.1f} {job.memory_bytes} {int(unsafe)} {job.poison & 0xFFFFFFFF} {layout.bytes} {order}"
     )
     index = {b.name: i for i, b in enumerate(job.program.buffers)}
     roles = {"in": "i", "out": "o", "inout": "b", "scratch": "s"}

@@ -26,6 +26,8 @@ _SPECIFIERS_WITH_PARENTHESES = frozenset(
     {"alignas", "__align__", "__attribute__", "decltype", "__builtin_align__"}
 )
 _RECORDS = frozenset({"struct", "class", "union", "enum"})
+_GLOBAL_SPACES = frozenset({"__device__", "__constant__", "__managed__"})
+_NO_VARIABLE = _RECORDS | {"template", "typedef", "using", "friend", "operator", "namespace", "static_assert"}
 _ASM = frozenset({"asm", "__asm__", "__asm"})
 CLASHING = frozenset({
     "div", "drem", "exit", "finite", "gamma", "index", "link", "read", "remove", "rename", "rindex", "signal",
@@ -198,6 +200,8 @@ class _Walk:
                 self.scopes.pop()
         elif word == "__shared__":
             return self._shared(at)
+        elif word in _GLOBAL_SPACES and self._at_file_scope:
+            self._global(at)
         elif word in _ASM and at + 1 < len(self.tokens):
             return self._asm(at)
         elif word == "extern":
@@ -326,6 +330,32 @@ class _Walk:
         first = self.starts[at + 1]
         self.edits.append((first, first, "{ "))
         self.edits.append((self._end(end), self._end(end), " }"))
+
+    def _global(self, at: int) -> None:
+        """Announce a device variable, with room on both sides that check mode watches."""
+        first, end = self._statement(at), at
+        while end < len(self.tokens) and self.tokens[end] not in {";", "=", "{", "["}:
+            if self.tokens[end] == "(":
+                if self.tokens[end - 1] not in _SPECIFIERS_WITH_PARENTHESES:
+                    return
+                end = self._close(end)
+            end += 1
+        words = self.tokens[first:end]
+        if end >= len(self.tokens) or set(words) & _NO_VARIABLE or words[-1] in _GLOBAL_SPACES:
+            return
+        if "extern" in words and '"' not in self.source[self.starts[first] : self.starts[at]]:
+            return
+        if set(words[: words.index(self.tokens[at])]) & _GLOBAL_SPACES:
+            return  # `__device__ __constant__`: announced at the first word
+        while end < len(self.tokens) and self.tokens[end] != ";":
+            end = self._close(end) + 1 if self.tokens[end] in {"(", "[", "{"} else end + 1
+        if end >= len(self.tokens):
+            return
+        names = [self.tokens[i] for i in self._names(first, end) if self.tokens[i] not in _GLOBAL_SPACES]
+        self.edits.append((self.starts[first], self.starts[first], "SIM_FENCE "))
+        self.edits.append((self.starts[at], self.starts[at], "SIM_IN_ORDER "))
+        told = "".join(f" SIM_GLOBAL({n})" for n in names)
+        self.edits.append((self._end(end), self._end(end), f"{told} SIM_FENCE"))
 
     # ---- shared variables ----
     def _shared(self, at: int) -> int:

@@ -78,6 +78,11 @@ _RUNTIME = {
     "__tls_get_addr", "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__gmon_start__", "__cxa_pure_virtual",
     "__stack_chk_fail", "__cxa_guard_abort", "__dso_handle",
 }  # fmt: skip
+DEVICE_HEAP = {
+    "malloc": "malloc", "free": "free", "_Znwm": "new", "_Znam": "new[]", "_ZdlPv": "delete", "_ZdaPv": "delete[]",
+    "_ZdlPvm": "delete", "_ZdaPvm": "delete[]", "__cxa_throw_bad_array_new_length": "new[]",
+}  # fmt: skip
+"""Functions of a heap that device code may call too: nothing foreign, but not there on this executor."""
 _PREFIXES = ("sim_", "__tsan_", "__ubsan_handle_", "__gcov_")
 _COMPILER_RUNTIME = ("__extendhf", "__trunc", "__float", "__fix", "__mul", "__div", "__pow", "__udiv", "__umod", "__mod", "__popcount", "__clz", "__ctz", "__add", "__sub", "__neg", "__eq", "__lt", "__le", "__gt", "__ge", "__ne", "__unord", "__extend")  # fmt: skip
 

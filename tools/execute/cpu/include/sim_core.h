@@ -175,6 +175,32 @@ template <class T> struct sim_dynamic_view {
   template <class I> T &operator[](I i) const { return sim_dynamic_shared<T>()[i]; }
 };
 
+// Device variables: check mode keeps unused room between them, in both sections that they may lie in, and a table.
+struct sim_global {
+  const char *name;  // null: room that nothing may touch
+  const void *at;
+  unsigned long bytes, item;
+};
+#ifdef SIM_CHECK
+#define SIM_JOIN_(a, b) a##b
+#define SIM_JOIN(a, b) SIM_JOIN_(a, b)
+#define SIM_IN_ORDER __attribute__((no_reorder))
+#define SIM_ENTRY(N, NAME, AT, BYTES, ITEM)                                                        \
+  static const sim_global SIM_JOIN(sim_entry_, N) __attribute__((used, section("sim_globals"))) = {NAME, (const void *)(AT), BYTES, ITEM};
+#define SIM_FENCE_(N)                                                                              \
+  static char SIM_JOIN(sim_unset_room_, N)[64] __attribute__((used, no_reorder, aligned(4)));      \
+  static char SIM_JOIN(sim_set_room_, N)[64] __attribute__((used, no_reorder, aligned(4))) = {1};  \
+  SIM_ENTRY(SIM_JOIN(u, N), nullptr, SIM_JOIN(sim_unset_room_, N), 64, 1)                          \
+  SIM_ENTRY(SIM_JOIN(s, N), nullptr, SIM_JOIN(sim_set_room_, N), 64, 1)
+#define SIM_FENCE SIM_FENCE_(__COUNTER__)
+#define SIM_GLOBAL(NAME)                                                                           \
+  SIM_ENTRY(NAME, #NAME, &NAME, sizeof(NAME), sizeof(typename ::std::remove_all_extents<decltype(NAME)>::type))
+#else
+#define SIM_IN_ORDER
+#define SIM_FENCE
+#define SIM_GLOBAL(NAME)
+#endif
+
 // ---- barriers and fences ----
 SIM_INLINE void __syncthreads(SIM_LINE) { sim_barrier(0, 0, sim_line); }
 SIM_INLINE int __syncthreads_count(int p, SIM_LINE) { return sim_barrier(1, p != 0, sim_line); }

@@ -35,6 +35,7 @@ enum How : unsigned { kRead = 0, kWrite = 1, kAtomic = 2, kVolatile = 4, kStore 
 Cell *g_cells = nullptr;
 Cell *g_library_cells = nullptr;
 uintptr_t g_library_low = 0, g_library_high = 0;
+std::vector<sim_global> g_globals;  // device variables by name
 std::vector<std::pair<uintptr_t, uintptr_t>> g_library_constant;
 uintptr_t g_next = kArena;
 
@@ -187,8 +188,8 @@ std::string plural(size_t n, const std::string &what) { return (n == 1 ? "one" :
 
 // Where an address lies, or what it lies nearest to; sets the buffer's name when it is one.
 std::string place(uintptr_t a, unsigned n, std::string *buffer) {
-  if (a >= g_library_low && a < g_library_high) return "a device global";
-  if (a - kArena >= kArenaBytes) return "";
+  const bool global = a >= g_library_low && a < g_library_high;
+  if (!global && a - kArena >= kArenaBytes) return "";
   uintptr_t nearest = 1ull << 33;
   std::string text;
   auto consider = [&](uintptr_t low, size_t bytes, size_t item, const std::string &type, const std::string &name, const std::string *own) {
@@ -198,6 +199,10 @@ std::string place(uintptr_t a, unsigned n, std::string *buffer) {
     text = beside(a, n, low, bytes, item, type, name);
     if (buffer) *buffer = own ? *own : "";
   };
+  if (global) {
+    for (const sim_global &v : g_globals) consider((uintptr_t)v.at, v.bytes, v.item, v.item == 1 ? "byte" : "element", "device variable `" + std::string(v.name) + "`", nullptr);
+    return nearest < 64 ? text : "a device variable";
+  }
   for (const Buffer &b : g_buffers)
     if (b.data) consider((uintptr_t)b.data, b.bytes, b.item, type_name(b.dtype), "`" + b.name + "`", &b.name);
   for (const Block &b : g_blocks) {
@@ -377,6 +382,7 @@ template <unsigned how, bool device_global>
 inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr_t a, unsigned n, unsigned self, const void *pc, int line) {
   const uint64_t w = c.w;
   const bool soft = how & (kAtomic | kVolatile);
+  if (device_global && __builtin_expect((w & kReadOnly) != 0, 0)) bad_access(a, n, how, pc, line);
   if (!device_global) {
     if (__builtin_expect((w >> kValidAt & mask) != mask, 0)) bad_access(a, n, how, pc, line);
     if ((how & kWrite) && __builtin_expect((w & kReadOnly) != 0, 0)) {
@@ -577,6 +583,13 @@ void set_range(uintptr_t a, size_t bytes, uint64_t flags_of_byte) {
   }
 }
 
+void map_library() {
+  if (g_library_low || !dl_iterate_phdr(find_library, nullptr) || !g_library_low) return;
+  const size_t bytes = (g_library_high - (g_library_low & ~3ull)) / 4 * sizeof(Cell) + 65536;
+  g_library_cells = (Cell *)mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (g_library_cells == MAP_FAILED) report_not_run("resources", "no memory for the shadow of device globals");
+}
+
 }  // namespace
 
 void check_setup() {
@@ -599,6 +612,17 @@ void *check_stack(size_t bytes) {
   return (void *)at;
 }
 
+void check_globals(const sim_global *first, const sim_global *end) {
+  map_library();
+  if (!g_library_cells) return;
+  for (const sim_global *v = first; v < end; ++v)
+    if (v->name)
+      g_globals.push_back(*v);
+    else
+      for (uintptr_t a = (uintptr_t)v->at, stop = a + v->bytes; a < stop; a += 4)
+        g_library_cells[(a - (g_library_low & ~3ull)) >> 2].w |= kReadOnly;
+}
+
 void check_add_range(char *address, size_t bytes, bool initialised) {
   set_range((uintptr_t)address, bytes, initialised ? 3 : 1);
   for (const Buffer &b : g_buffers)
@@ -617,11 +641,7 @@ bool check_written(const char *address, size_t bytes) {
 }
 
 void check_launch(bool cooperative) {
-  if (!g_library_low && dl_iterate_phdr(find_library, nullptr) && g_library_low) {
-    const size_t bytes = (g_library_high - (g_library_low & ~3ull)) / 4 * sizeof(Cell) + 65536;
-    g_library_cells = (Cell *)mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (g_library_cells == MAP_FAILED) report_not_run("resources", "no memory for the shadow of device globals");
-  }
+  map_library();
   if (g_pending_count) resolve_pending();
   report_unset();
   g_cooperative = cooperative;
@@ -636,7 +656,7 @@ void check_launch(bool cooperative) {
   g_block_start = g_barrier = g_now;
 }
 
-void check_block_start(char *shared, size_t, char *dynamic, size_t dynamic_bytes) {
+void check_block_start(size_t number, char *shared, size_t, char *dynamic, size_t dynamic_bytes) {
   if (g_pending_count) resolve_pending();
   report_unset();
   const size_t at = g_cooperative ? g_started : 0;
@@ -652,7 +672,8 @@ void check_block_start(char *shared, size_t, char *dynamic, size_t dynamic_bytes
   b.ring.assign(32 * 4, WarpOp{0, 0});
   if (!g_cooperative) g_block_start = g_barrier = b.start;
   g_starts.push_back(b.start);
-  g_start_numbers.push_back(g_started++);
+  g_start_numbers.push_back(number);
+  ++g_started;
   for (const Variable &v : g_variables) set_range((uintptr_t)shared + v.at, v.bytes, 1);
   if (dynamic_bytes) set_range((uintptr_t)dynamic, dynamic_bytes, 1);
 }

@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 
 __thread sim_context sim_here __attribute__((tls_model("initial-exec")));
@@ -17,6 +19,9 @@ int g_launch_index = 0;
 std::string g_kernel_name;
 unsigned g_poison = 0;
 int g_workers = 1;
+uintptr_t g_text_low = 0, g_text_high = 0;
+int g_order = 0;
+bool g_shared_is_exact = true;
 
 #if !defined(__x86_64__)
 #error "cuda_harness: the CPU executor runs on x86-64 hosts"
@@ -108,6 +113,9 @@ struct Worker {
   timer_t timer;
   volatile uint64_t switches = 0;
   uint64_t seen_switches = 0;
+  volatile uint64_t finished = 0;  // threads
+  uint64_t seen_finished = 0;
+  unsigned stuck = 0;  // ticks without one
 };
 
 __thread Worker *t_worker = nullptr;
@@ -116,7 +124,9 @@ const sim_kernel *g_kernel = nullptr;
 std::vector<void *> g_arguments;
 std::atomic<size_t> g_next_block{0};
 size_t g_block_count = 0;
+std::vector<unsigned> g_thread_order;  // of a block
 std::atomic<unsigned> g_shared_reserved{0};
+std::map<std::string, size_t> g_static_shared;  // bytes by kernel
 std::mutex g_mutex;
 
 void enter(Thread *t) {
@@ -398,6 +408,7 @@ void finish(Thread *t) {
   check_thread_end();
 #endif
   t->state = kDone;
+  w.finished = w.finished + 1;
   ++b.done;
   --w.live;
   if (b.waiting && b.waiting + b.done == b.threads) complete_barrier(b);
@@ -417,6 +428,15 @@ void finish(Thread *t) {
     if (!any) break;
   }
   if (w.done_at_grid && w.done_at_grid == w.live) complete_grid(w);
+}
+
+// The k-th of n things to start.
+size_t in_order(size_t k, size_t n) {
+  if (g_order == 1) return n - 1 - k;
+  if (g_order == 0 || n < 3 || n >> 40) return k;
+  size_t step = 2654435761u % 65521u + g_poison % 97;  // no common factor with n: every one has its turn
+  while (std::__gcd(step, n) != 1) ++step;
+  return (k * (step % n) + g_poison % n) % n;
 }
 
 void start_block(BlockState &b, size_t number) {
@@ -448,7 +468,7 @@ void start_block(BlockState &b, size_t number) {
   if (reserved) memset(b.shared, kGarbage, reserved);
   if (g_launch->shared) memset(b.dynamic, kGarbage, g_launch->shared);
 #ifdef SIM_CHECK
-  check_block_start(b.shared, kSharedBytes, b.dynamic, g_launch->shared);
+  check_block_start(number, b.shared, kSharedBytes, b.dynamic, g_launch->shared);
 #endif
 }
 
@@ -456,7 +476,7 @@ bool next_block(Worker &w) {
   if (g_launch->cooperative) return false;
   const size_t number = g_next_block.fetch_add(1, std::memory_order_relaxed);
   if (number >= g_block_count) return false;
-  start_block(*w.resident[0], number);
+  start_block(*w.resident[0], in_order(number, g_block_count));
   w.live = w.resident[0]->threads;
   w.first_unstarted = 0;
   return true;
@@ -471,7 +491,7 @@ void worker_main() {
         ++w.first_unstarted;
         continue;
       }
-      Thread &t = b.thread[b.next++];
+      Thread &t = b.thread[g_thread_order[b.next++]];
       t.state = kReady;
       t.early = false;
       t.barriers = 0;
@@ -531,7 +551,7 @@ void run_worker(Worker &w) {
       b.dynamic = b.shared + kSharedBytes;
     }
     b.thread.clear();
-    w.resident.push_back(&b);
+    w.resident.push_back(g_launch->cooperative ? &w.blocks[in_order(i, count)] : &b);
   }
   if (g_launch->cooperative) {
     for (size_t i = 0; i < count; ++i) start_block(w.blocks[i], i);
@@ -555,9 +575,18 @@ struct Pool {
 } g_pool;
 std::vector<Worker *> g_worker_list;
 
-// A thread that spins for a whole tick gives its turn to the others.
-void on_tick(int) {
+// A thread that spins for a whole tick of processor time gives its turn to the others; only amid the kernel's own
+// code, where no list of ours is half changed.
+void on_tick(int, siginfo_t *, void *context) {
   Worker *w = t_worker;
+  const uintptr_t pc = (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+  if (pc < g_text_low || pc >= g_text_high) return;
+  if (w && g_order) {
+    constexpr unsigned patience = 50;  // a second
+    w->stuck = w->finished == w->seen_finished ? w->stuck + 1 : 0;
+    w->seen_finished = w->finished;
+    if (w->stuck > patience) report_not_run("again", "no thread ended for a second");
+  }
   if (!w || !w->running || !w->current || w->running->state != kReady) return;
   if (w->switches == w->seen_switches) {
     sim_yield();
@@ -571,7 +600,7 @@ void start_tick(Worker &w) {
   event.sigev_notify = SIGEV_THREAD_ID;
   event.sigev_signo = SIGALRM;
   event._sigev_un._tid = gettid();
-  if (timer_create(CLOCK_MONOTONIC, &event, &w.timer) == 0) {
+  if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &w.timer) == 0) {
     itimerspec every{{0, 20000000}, {0, 20000000}};
     timer_settime(w.timer, 0, &every, nullptr);
   }
@@ -612,8 +641,8 @@ void *helper(void *argument) {
 void runtime_start(int workers) {
   g_workers = workers;
   struct sigaction action{};
-  action.sa_handler = on_tick;
-  action.sa_flags = SA_RESTART | SA_NODEFER;  // on the fiber's own stack: the handler may switch
+  action.sa_sigaction = on_tick;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER;  // on the fiber's own stack: the handler may switch
   sigaction(SIGALRM, &action, nullptr);
   for (int i = 0; i < workers; ++i) g_worker_list.push_back(new Worker);
   alternate_stack();
@@ -632,6 +661,19 @@ void runtime_start(int workers) {
   pthread_mutex_unlock(&g_pool.mutex);
 }
 
+// What a GPU of the data centre has: static shared memory is bound at compile time, all of it at launch.
+void require_shared_fits(size_t fixed) {
+  constexpr size_t most_static = 48u << 10, most = 227u << 10;
+  if (!g_shared_is_exact) return;
+  const std::string text = g_kernel_name + ": " + std::to_string(fixed) + " bytes of static shared memory";
+  const std::string where = ",\"kernel\":" + json_text(g_kernel_name) + ",\"launch\":" + std::to_string(g_launch_index);
+  if (fixed > most_static)
+    report_fault("compile", text + ", a kernel may have " + std::to_string(most_static) + "; more must be dynamic (extern __shared__)", where);
+  if (fixed + g_launch->shared > most)
+    report_fault("launch_config", text + " and " + std::to_string(g_launch->shared) + " of dynamic, a block may have " + std::to_string(most) + " together",
+                 where);
+}
+
 void run_launch(const Launch &launch, const sim_kernel &kernel) {
   g_launch = &launch;
   g_kernel = &kernel;
@@ -642,7 +684,13 @@ void run_launch(const Launch &launch, const sim_kernel &kernel) {
   if (launch.cooperative && g_block_count * threads > kMaxResident)
     report_not_run("unsupported", "a cooperative launch of " + std::to_string(g_block_count * threads) +
                                       " threads; this executor keeps at most " + std::to_string(kMaxResident));
+  const auto known = g_static_shared.find(launch.kernel);
+  if (known != g_static_shared.end()) require_shared_fits(known->second);
   g_next_block = 0;
+  if (g_thread_order.size() != threads) {
+    g_thread_order.resize(threads);
+    for (size_t i = 0; i < threads; ++i) g_thread_order[i] = (unsigned)in_order(i, threads);
+  }
 #ifdef SIM_CHECK
   check_launch(launch.cooperative);
 #endif
@@ -671,6 +719,9 @@ unsigned sim_shared_reserve(size_t bytes, size_t align, const char *name) {
   unsigned at = g_shared_reserved.load();
   const size_t a = std::max<size_t>(align, 16);
   at = (unsigned)((at + a - 1) / a * a);
+  size_t &fixed = g_static_shared[g_kernel_name];
+  fixed = (fixed + align - 1) / align * align + bytes;
+  require_shared_fits(fixed);
   if (at + bytes + 64 > kSharedBytes) report_not_run("resources", std::string("too much static shared memory at ") + name);
   g_shared_reserved = (unsigned)(at + bytes + 64);
 #ifdef SIM_CHECK

@@ -34,6 +34,11 @@ extern int g_launch_index;
 extern std::string g_kernel_name;
 extern unsigned g_poison;
 extern int g_workers;
+extern uintptr_t g_text_low, g_text_high;  // of the kernel's own code
+// In which order blocks and threads start: 0 forward, 1 backward, 2 mixed by the poison's seed. A right kernel does
+// not depend on it; one that waits for an earlier block is started again forward, as GPUs do in practice.
+extern int g_order;
+extern bool g_shared_is_exact;  // shared variables have the sizes that they have on a GPU
 
 unsigned char poison_byte(size_t position);
 void run_launch(const Launch &launch, const sim_kernel &kernel);
@@ -56,7 +61,7 @@ std::string describe_address(const void *address, size_t bytes, std::string *buf
 #ifdef SIM_CHECK
 void check_setup();
 void check_launch(bool cooperative);
-void check_block_start(char *shared, size_t shared_bytes, char *dynamic, size_t dynamic_bytes);
+void check_block_start(size_t number, char *shared, size_t shared_bytes, char *dynamic, size_t dynamic_bytes);
 void check_barrier();
 void check_grid_barrier();
 void check_warp(unsigned mask);
@@ -65,6 +70,7 @@ void check_thread_end();
 void check_add_range(char *address, size_t bytes, bool initialised);
 bool check_written(const char *address, size_t bytes);
 char *check_allocate(size_t bytes);
+void check_globals(const sim_global *first, const sim_global *end);
 // Where the next stack goes: stacks lie together, so that a thread's locals are told from device memory at once.
 void *check_stack(size_t bytes);
 #endif

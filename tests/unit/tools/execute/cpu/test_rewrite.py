@@ -1,5 +1,7 @@
 """The rewriter keeps lines, turns shared variables into references and leaves the rest to the shim headers."""
 
+import re
+
 import pytest
 
 from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, blanked, rewrite
@@ -107,7 +109,7 @@ def test_one_line_constant_becomes_a_definition() -> None:
     text = done('extern "C" __constant__ float t[9];\nextern "C" __device__ float f(float);\n').text
 
     assert text.splitlines() == [
-        'extern "C" { __constant__ float t[9]; }',
+        'SIM_FENCE extern "C" { SIM_IN_ORDER __constant__ float t[9]; } SIM_GLOBAL(t) SIM_FENCE',
         'extern "C" __device__ float f(float);',
     ]
 
@@ -167,3 +169,20 @@ def test_blanked_keeps_length_and_lines() -> None:
     assert len(text) == len(source)
     assert [i for i, c in enumerate(text) if c == "\n"] == [i for i, c in enumerate(source) if c == "\n"]
     assert text.split() == ["int", "a;", "const", "char*", "d", "=", ";", "int", "h;"]
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("__device__ float a[4], *b = nullptr;", ["a", "b"]),
+        ("static __device__ __constant__ int c = 3;", ["c"]),
+        ("namespace n { __device__ __align__(16) S d{1, 2}; }", ["d"]),
+        ("__device__ int (*e)(int, int) = f;", []),
+        ("__device__ float g(float v) { return v; }", []),
+        ("template <class T> __device__ T h = T(1);", []),
+        ("struct __device__ K { int a; };", []),
+        ("extern __device__ float l[4];", []),
+    ],
+)
+def test_device_variables_are_announced_to_check_mode(line: str, names: list[str]) -> None:
+    assert re.findall(r"SIM_GLOBAL\((\w+)\)", done(line + "\n").text) == names
