@@ -1,0 +1,138 @@
+"""What is graded: a compiled program, or a kernel whose plan an executor runs."""
+
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import Kernel
+from cuda_harness.tools.benchmarks.contain import run_contained
+from cuda_harness.tools.benchmarks.task import Task, TaskTensor
+from cuda_harness.tools.execute.dtypes import np_dtype
+from cuda_harness.tools.execute.protocol import Executor, Job, JobNotRun, JobOk
+from cuda_harness.tools.ir.program import PlanFault, expand
+from cuda_harness.tools.process import ProgramMissing, run
+from cuda_harness.tools.toolchain.source import inspect
+
+RUN_SECONDS = 60.0
+BUILD_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How one run ended; `not_run` says nothing about the candidate."""
+
+    status: Literal["ok", "failed", "not_run"]
+    message: str = ""
+    seconds: float = 0.0
+
+
+class Candidate(Protocol):
+    """Something that turns the files of `folder/data` into outputs there."""
+
+    graded_by: str
+
+    def build(self) -> Ran:
+        """Make it ready; called once."""
+        ...
+
+    def run(self, folder: Path, task: Task) -> Ran:
+        """Run it once in a folder that holds the inputs and nothing else."""
+        ...
+
+
+class Binary:
+    """A program: compiled by nvcc, or given as it is (`built`)."""
+
+    def __init__(
+        self, source: str, folder: Path, *, flags: tuple[str, ...] = (), built: Path | None = None, unsafe: bool = False,
+        gpu: bool = True,
+    ) -> None:  # fmt: skip
+        self.source, self.folder, self.flags, self.unsafe, self.gpu = source, folder, flags, unsafe, gpu
+        self.path = built
+        self.graded_by = "program"
+
+    def build(self) -> Ran:
+        """Compile the program; a compiler that is missing is nobody's failure."""
+        if self.path is not None:
+            return Ran("ok")
+        nvcc = shutil.which("nvcc")
+        if nvcc is None:
+            return Ran("not_run", "nvcc is not installed")
+        text = self.folder / "program.cu"
+        text.write_text(self.source, encoding="utf-8", errors="replace")
+        target = self.folder / "program"
+        try:
+            done = run([nvcc, *self.flags, str(text), "-o", str(target)], timeout_s=BUILD_SECONDS)
+        except ProgramMissing as exc:
+            return Ran("not_run", str(exc))
+        if not done.ok:
+            why = "the compiler did not end" if done.status != "exited" else done.text()[-1500:]
+            return Ran("failed", why, done.seconds)
+        self.path = target
+        return Ran("ok", "", done.seconds)
+
+    def run(self, folder: Path, task: Task) -> Ran:  # noqa: ARG002 - the protocol's signature
+        """Run the program in containment: it must end with 0 in time."""
+        assert self.path is not None  # noqa: S101 - it was built
+        local = folder / "program"
+        shutil.copyfile(self.path, local)
+        local.chmod(local.stat().st_mode | stat.S_IXUSR)
+        try:
+            done = run_contained(
+                [str(local)], folder=folder, timeout_s=RUN_SECONDS, unsafe=self.unsafe, gpu=self.gpu
+            )
+        except ProgramMissing as exc:
+            return Ran("not_run", str(exc))
+        if done.status != "exited":
+            return Ran("failed", f"it did not end within {RUN_SECONDS:.0f} s", done.seconds)
+        code = done.returncode or 0
+        if code != 0:
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            return Ran("failed", f"{how}: {done.text()[-300:]}", done.seconds)
+        return Ran("ok", "", done.seconds)
+
+
+class PlanProgram:
+    """A kernel run by an executor on the task's files: where no GPU is, this stands for the program."""
+
+    def __init__(
+        self, kernel: Kernel, ir: KernelIR, files: dict[str, TaskTensor], executor: Executor, *, target: str
+    ) -> None:
+        self.kernel, self.ir, self.files, self.executor, self.target = kernel, ir, files, executor, target
+        self.graded_by = f"{'cpu' if executor.name.startswith('cpu') else executor.name} plan"
+
+    def build(self) -> Ran:
+        """Return at once: the executor compiles."""
+        return Ran("ok")
+
+    def run(self, folder: Path, task: Task) -> Ran:  # noqa: ARG002 - the protocol's signature
+        """Run the plan at the task's sizes and write the outputs as the program would."""
+        dims = self.ir.target_dims
+        program = expand(
+            self.ir, self.kernel.plan, dims=dims, scalars={}, tunables=None,
+            kernels=inspect(self.kernel.source).kernels, device=self.executor.device(),
+        )  # fmt: skip
+        if isinstance(program, PlanFault):
+            return Ran("failed", program.message)
+        inputs = {
+            t.name: np.frombuffer((folder / self.files[t.name].path).read_bytes(), dtype=np_dtype(t.dtype))
+            for t in self.ir.inputs
+        }
+        done = self.executor.run(
+            Job(
+                source=self.kernel.source, program=program, calls=(inputs,), arch=self.target, deadline_s=RUN_SECONDS,
+                fast_math=self.kernel.plan.compile.fast_math, max_registers=self.kernel.plan.compile.max_registers,
+            )
+        )  # fmt: skip
+        if isinstance(done, JobNotRun):
+            return Ran("not_run", f"{done.reason}: {done.message}")
+        if not isinstance(done, JobOk):
+            return Ran("failed", f"{done.fault}: {done.message}")
+        for t in self.ir.outputs:
+            (folder / self.files[t.name].path).write_bytes(done.calls[0].arrays[t.name].tobytes())
+        return Ran("ok", "", done.seconds)
