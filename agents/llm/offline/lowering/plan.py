@@ -6,6 +6,7 @@ from typing import Any
 
 from cuda_harness.agents.llm.offline.language.binding import Problem
 from cuda_harness.agents.llm.offline.lowering.emit import KernelText, headers
+from cuda_harness.state.expr import Expr
 
 MAX_BLOCKS = 1_048_576
 """Blocks of a grid that strides; far below the limit of x, far above what fills a GPU."""
@@ -17,6 +18,8 @@ class Building:
 
     problem: Problem
     tunables: dict[str, list[int]] = field(default_factory=dict)
+    defines: dict[str, str] = field(default_factory=dict)
+    """Macros whose value follows from the sizes; each value is a compilation of its own."""
     scratch: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
     steps: list[dict[str, Any]] = field(default_factory=list)
     helpers: dict[str, str] = field(default_factory=dict)
@@ -38,6 +41,10 @@ class Building:
         """Declare a tunable; all skills of one plan share its value."""
         self.tunables.setdefault(name, list(values))
         return name
+
+    def at_target(self, expression: str) -> int:
+        """Return the value of a size expression at the target size."""
+        return Expr(expression).evaluate(self.problem.ir.target_dims)
 
     def keep(self, array: str) -> None:
         """Give an intermediate a scratch buffer."""
@@ -77,6 +84,7 @@ class Building:
         return {
             "schema": "cuda-harness/plan/1",
             "tunables": self.tunables,
+            **({"defines": self.defines} if self.defines else {}),
             "scratch": [{"name": n, "dtype": d, "shape": s} for n, (d, s) in self.scratch.items()],
             "steps": self.steps,
             "notes": "; ".join(dict.fromkeys(self.notes)),

@@ -49,7 +49,9 @@ class RowProgram:
         return True
 
 
-def lower_rows(building: Building, program: RowProgram, needed: set[str], *, short_rows: bool = True) -> None:
+def lower_rows(
+    building: Building, program: RowProgram, needed: set[str], *, short_rows: bool = True, otherwise: str = ""
+) -> None:
     """Add one kernel for a row program.
 
     Args:
@@ -57,6 +59,7 @@ def lower_rows(building: Building, program: RowProgram, needed: set[str], *, sho
         program: What to run on each row.
         needed: Intermediates that later statements read; the others never leave the registers.
         short_rows: Also give short rows a variant with a warp each.
+        otherwise: Condition under which another kernel has done the work.
     """
     text = building.kernel("rows_" + program.members[-1].target)
     for member in program.members:
@@ -78,7 +81,7 @@ def lower_rows(building: Building, program: RowProgram, needed: set[str], *, sho
     for member in program.members:
         lines += _member(building, text, program, member, row_names, col_size, needed)
     body = indent(lines, 2)
-    block = building.tune("BLOCK", [256, 128, 512])
+    block = building.tune("BLOCK", [256] if otherwise else [256, 128, 512])
     block_kernel = f"""{text.signature()} {{
   constexpr int THREADS = BLOCK;
   const int rank = threadIdx.x;
@@ -102,9 +105,18 @@ def lower_rows(building: Building, program: RowProgram, needed: set[str], *, sho
 
 {block_kernel}""")  # fmt: skip
     building.launch(text, name=short, grid=f"min(cdiv({rows}, BLOCK // 32), {MAX_BLOCKS})", block=[block],
-                    when=f"{cols} <= {SHORT_ROW}")  # fmt: skip
-    building.launch(text, grid=f"min({rows}, {MAX_BLOCKS})", block=[block], when=f"{cols} > {SHORT_ROW}")
+                    when=_unless(otherwise, f"{cols} <= {SHORT_ROW}"))  # fmt: skip
+    building.launch(
+        text,
+        grid=f"min({rows}, {MAX_BLOCKS})",
+        block=[block],
+        when=_unless(otherwise, f"{cols} > {SHORT_ROW}"),
+    )
     building.notes.append(f"rows of up to {SHORT_ROW} elements take a warp each, longer ones a block")
+
+
+def _unless(otherwise: str, condition: str) -> str:
+    return f"0 if {otherwise} else {condition}" if otherwise else condition
 
 
 def _member(
@@ -120,7 +132,7 @@ def _member(
     else:
         return _map(text, emitter, member, program, cols)
     own = text.reserve(f"{member.target}_row")
-    lines.append(f"const {_row_type(member)} {own} = {value};")
+    lines.append(f"const {row_type(member)} {own} = {value};")
     kind = building.problem.arrays[member.target].kind
     if kind != "intermediate" or member.target in needed:
         place = emitter.address(Access(member.target, tuple(Name(v) for v in member.outer)))
@@ -129,7 +141,7 @@ def _member(
     return lines
 
 
-def _row_type(member: Primitive) -> str:
+def row_type(member: Primitive) -> str:
     """Return the C type of a row's value: an index stays an index, everything else is as computed."""
     if member.reduction is not None and member.reduction.kind in {"argmax", "argmin"}:
         return "int64_t"

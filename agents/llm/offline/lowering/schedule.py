@@ -8,6 +8,7 @@ from cuda_harness.agents.llm.offline.language.parse import FormulaError
 from cuda_harness.agents.llm.offline.lowering.columns import lower_columns, suits_columns
 from cuda_harness.agents.llm.offline.lowering.elementwise import in_step, lower_map, lower_threads
 from cuda_harness.agents.llm.offline.lowering.full import lower_full
+from cuda_harness.agents.llm.offline.lowering.held import HELD_IDEAS, lower_held, suits_held
 from cuda_harness.agents.llm.offline.lowering.matmul import contraction_of, lower_matmul
 from cuda_harness.agents.llm.offline.lowering.plan import Building
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive, primitives
@@ -54,12 +55,12 @@ def branch(ir: KernelIR, idea: str, parent: Style) -> tuple[str, dict[str, Any]]
     Raises:
         FormulaError: If no idea near the one asked for changes this kernel.
     """
-    before, _ = lower(ir, 0, parent)
+    before, earlier = lower(ir, 0, parent)
     for name in candidates(idea):
         if name in parent.ideas:
             continue
         source, plan = lower(ir, 0, parent.with_idea(name))
-        if source != before:
+        if source != before or plan["steps"] != earlier["steps"]:
             return source, plan
     msg = f"the idea {idea!r}, and what comes near it, changes nothing in this kernel"
     raise FormulaError(msg)
@@ -75,7 +76,11 @@ def _fused(building: Building, style: Style) -> None:
             while place < len(todo) and program.takes(todo[place]):
                 program.members.append(todo[place])
                 place += 1
-            lower_rows(building, program, _read_by(todo[place:]))
+            needed = _read_by(todo[place:])
+            if style.has(*HELD_IDEAS) and suits_held(building, program):
+                lower_held(building, program, needed, style)
+            else:
+                lower_rows(building, program, needed)
         else:
             _alone(building, first, packed=True, style=style)
             place += 1
