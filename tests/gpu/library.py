@@ -1,7 +1,7 @@
 """The kernel library on the GPU and on the CPU executor side by side: verdicts, and how far the outputs are apart.
 
 `python -m tests.gpu.library OUT [SECONDS [WORKERS [REGEX]]]` writes OUT/library/NAME.json and OUT/side_by_side.md.
-`python -m tests.gpu.library OUT --one NAME`: one bundle.
+`python -m tests.gpu.library OUT --one NAME`: one bundle. With `--sanitize` the sanitizer stage is part of the verdict.
 """
 
 import json
@@ -105,8 +105,15 @@ def update(row: dict[str, Any], left: Any, right: Any) -> None:
         row["max_rel"] = max(row["max_rel"], float(scaled.max()))
 
 
-def one(name: str, out: Path) -> None:
-    gpu, cpu, compiler, references = CudaExecutor(0), CpuExecutor(), Compiler(), ReferenceRunner()
+class Unsanitized(CudaExecutor):
+    """Without the jobs in files that the sanitizer stage needs: the stage is then not measured, and takes no time."""
+
+    write_job = None  # type: ignore[assignment]
+
+
+def one(name: str, out: Path, *, sanitize: bool) -> None:
+    gpu = CudaExecutor(0) if sanitize else Unsanitized(0)
+    cpu, compiler, references = CpuExecutor(), Compiler(), ReferenceRunner()
     try:
         folder, arch = LIBRARY / name, gpu.facts()["arch"]
         row: dict[str, Any] = {"bundle": name}
@@ -123,7 +130,7 @@ def one(name: str, out: Path) -> None:
             closing.close()
 
 
-def run_one(name: str, out: Path, until: float) -> None:
+def run_one(name: str, out: Path, until: float, *, sanitize: bool) -> None:
     """Judge a bundle in a process of its own; what it does not reach before the end is left out."""
     left = until - time.monotonic()
     if left < 5:
@@ -132,7 +139,8 @@ def run_one(name: str, out: Path, until: float) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.gpu.library", str(out), "--one", name], stdout=stream, stderr=stream,
+            [sys.executable, "-m", "tests.gpu.library", str(out), "--one", name, *(["--sanitize"] if sanitize else [])],
+            stdout=stream, stderr=stream,
             env=environment,
         )  # fmt: skip
         try:
@@ -179,18 +187,20 @@ def side_by_side(out: Path, names: list[str]) -> str:
 
 
 def main() -> None:
+    sanitize = "--sanitize" in sys.argv
     out = Path(sys.argv[1])
     (out / "library").mkdir(parents=True, exist_ok=True)
     if sys.argv[2:3] == ["--one"]:
-        one(sys.argv[3], out)
+        one(sys.argv[3], out, sanitize="--sanitize" in sys.argv)
         return
+    sys.argv = [a for a in sys.argv if a != "--sanitize"]
     limit_s = float(sys.argv[2]) if len(sys.argv) > 2 else 300.0
     workers = int(sys.argv[3]) if len(sys.argv) > 3 else max(1, (os.cpu_count() or 2) * 3 // 4)
     wanted = re.compile(sys.argv[4] if len(sys.argv) > 4 else "")
     names = sorted(p.parent.name for p in LIBRARY.glob("*/ir.json") if wanted.search(p.parent.name))
     until = time.monotonic() + limit_s
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda n: run_one(n, out, until), names))
+        list(pool.map(lambda n: run_one(n, out, until, sanitize=sanitize), names))
     text = side_by_side(out, names)
     (out / "side_by_side.md").write_text(text)
     print(text)

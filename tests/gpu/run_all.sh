@@ -42,12 +42,16 @@ section doctor 60 "$python" -m cuda_harness doctor
 [ -f "$out/doctor.log" ] && cp "$out/doctor.log" "$out/doctor.txt"
 section tests 200 "$python" -m pytest -q -m gpu tests/gpu -p no:cacheprovider --junitxml "$out/tests.xml"
 section overhead 120 "$python" -m tests.gpu.overhead "$out"
-section aa 90 "$python" -m tests.gpu.streams "$out" --aa 100
-section streams 120 "$python" -m tests.gpu.streams "$out"
-if [ -f tests/gpu/timing_report.py ]; then section timing 120 "$python" -m tests.gpu.timing_report "$out"; fi
-if [ -f tests/gpu/profile_report.py ]; then section profile 120 "$python" -m tests.gpu.profile_report "$out"; fi
-library=$(left)
-section library 300 "$python" -m tests.gpu.library "$out" "$((library < 295 ? library - 5 : 290))"
+room=$(left)
+room=$((room > 200 ? 200 : room))
+section library "$room" "$python" -m tests.gpu.library "$out" "$((room - 8))"
+section aa 85 "$python" -m tests.gpu.streams "$out" --aa 100 70
+section streams 90 "$python" -m tests.gpu.streams "$out"
+for file in tests/gpu/*timing*.py tests/gpu/*profile*.py; do
+  name=$(basename "$file" .py)
+  case $name in test_*|\*) continue ;; esac
+  section "${name%_report}" 120 "$python" -m "tests.gpu.$name" "$out"
+done
 "$python" -m tests.gpu.summary "$out"
 tail -n 5 "$out/tests.log" 2> /dev/null
 cat "$out/sections.txt"
