@@ -3,17 +3,16 @@
 from langgraph.runtime import Runtime
 
 from cuda_harness.agents.context import RunContext
+from cuda_harness.agents.judging import suite_of
 from cuda_harness.state.errors import StateError
 from cuda_harness.state.harness import StateUpdate, VerifierView, node
 from cuda_harness.state.lineage import latest
 from cuda_harness.state.results import StageResult
-from cuda_harness.state.suite import Inputs
 
 
 @node
 def judge_kernel(state: VerifierView, runtime: Runtime[RunContext]) -> StateUpdate:
     """Return the newest attempt with its verdict."""
-    from cuda_harness.tools.synthesize.suite import Suite
     from cuda_harness.tools.verify.ladder import judge
 
     services = runtime.context.services(state.run_dir)
@@ -23,11 +22,7 @@ def judge_kernel(state: VerifierView, runtime: Runtime[RunContext]) -> StateUpda
         raise StateError(msg)
     services.ledger.require_time()
     folder = services.folder
-    specs = Inputs.from_json(folder.read_json("suite/inputs.json"), where="suite/inputs.json")
-    suite = Suite(
-        state.ir, folder.read_text("suite/reference.py"), runner=services.references, seed=services.seed, specs=specs,
-        folder=folder.path("suite"),
-    )  # fmt: skip
+    suite = suite_of(services, state.ir)
 
     def on_stage(stage: StageResult) -> None:
         services.emit(

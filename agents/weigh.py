@@ -1,13 +1,15 @@
 """What the Evolver's rules are given to decide on: evidence of a kernel, contests, a model's ideas."""
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from cuda_harness.agents.ideas import Proposal, propose
+from cuda_harness.agents.judging import clock_of, suite_of
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.errors import StateError
 from cuda_harness.state.harness import EvolverView
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.results import Timing
+from cuda_harness.state.results import Timing, TimingNotMeasured
 from cuda_harness.state.rounds import Contest
 from cuda_harness.state.targets import facts_of
 from cuda_harness.tools.evolve.contest import by_counts, by_time
@@ -17,6 +19,7 @@ from cuda_harness.tools.evolve.traits import Evidence, evidence_of
 
 if TYPE_CHECKING:
     from cuda_harness.agents.context import Services
+    from cuda_harness.tools.profile.compare import Comparison
 
 
 class Scales:
@@ -55,18 +58,32 @@ class Scales:
         return by_counts(base.id, challenger.id, self.counts(base), self.counts(challenger))
 
     def _timed(self, base: Attempt, challenger: Attempt, number: int) -> Contest:
-        comparer = getattr(self._services, "comparer", None)
-        if comparer is None:
-            reason = "no interleaved comparison is to be had here, and two times apart decide nothing"
-            return Contest(base=base.id, challenger=challenger.id, basis="time", better=False, reason=reason)
-        folder, seed = self._services.folder, (self._services.seed + 101 * number) & 0x7FFFFFFF
-        measured = comparer(folder.load_kernel(base.id), folder.load_kernel(challenger.id), seed=seed)
-        if isinstance(measured, str):
+        seed = (self._services.seed + 101 * number) & 0x7FFFFFFF
+        measured = self._compare(base, challenger, seed)
+        if isinstance(measured, TimingNotMeasured):
             return Contest(
                 base=base.id, challenger=challenger.id, basis="time", better=False,
-                reason=f"not compared: {measured}"[:4_000], seed=seed,
+                reason=f"not compared: {measured.reason}"[:4_000], seed=seed,
             )  # fmt: skip
         return by_time(base.id, challenger.id, measured, seed=seed)
+
+    def _compare(self, base: Attempt, challenger: Attempt, seed: int) -> "Comparison | TimingNotMeasured":
+        """Return both kernels timed in turns; the evidence is kept beside the challenger."""
+        from cuda_harness.tools.profile.compare import compare
+
+        services = self._services
+        clock = clock_of(services)
+        if clock is None:
+            return TimingNotMeasured(reason=f"executor {services.executor.name!r} does not time plans")
+        suite = suite_of(services, self._ir)
+        found = compare(
+            services.folder.load_kernel(base.id), services.folder.load_kernel(challenger.id), self._ir, clock,
+            suite=suite, arch=self._state.target or services.target, seed=seed,
+        )  # fmt: skip
+        services.folder.write_json(
+            f"{services.folder.attempt_dir(challenger.id)}/against-{base.id:03d}-{seed}.json", _plain(found)
+        )
+        return found
 
     def propose(self, base: Attempt, state: EvolverView, *, number: int, most: int) -> tuple[Proposal, ...]:
         """Return ideas of the model's."""
@@ -91,6 +108,12 @@ class Scales:
     def calls_left(self) -> int | None:
         """Return how many calls may still be made."""
         return self._services.ledger.calls_left()
+
+
+def _plain(found: "Comparison | TimingNotMeasured") -> dict[str, object]:
+    return (
+        found.model_dump(mode="json") if isinstance(found, TimingNotMeasured) else dataclasses.asdict(found)
+    )
 
 
 def _ended(state: EvolverView, name: str, contests: tuple[Contest, ...], first: int, last: int) -> str:

@@ -12,6 +12,7 @@ from cuda_harness.agents.evolver import choose_next
 from cuda_harness.agents.planner import plan_kernel
 from cuda_harness.agents.profiler import profile_kernel
 from cuda_harness.agents.synthesizer import synthesize_suite
+from cuda_harness.agents.tuner import tune_kernel
 from cuda_harness.agents.verifier import judge_kernel
 from cuda_harness.graph import routers
 from cuda_harness.graph.nodes import Node, NodeFunction, guarded, guarded_branch, take_request, write_result
@@ -20,6 +21,7 @@ from cuda_harness.state.harness import (
     BranchOutput,
     BranchProfilerView,
     BranchState,
+    BranchTunerView,
     BranchVerifierView,
     CoderView,
     EvolverView,
@@ -27,6 +29,7 @@ from cuda_harness.state.harness import (
     PlannerView,
     ProfilerView,
     SynthesizerView,
+    TunerView,
     VerifierView,
 )
 
@@ -39,6 +42,7 @@ ROLE_NODES: dict[Node, tuple[NodeFunction, type[BaseModel]]] = {
     Node.SYNTHESIZER: (synthesize_suite, SynthesizerView),
     Node.CODER: (write_kernel, CoderView),
     Node.VERIFIER: (judge_kernel, VerifierView),
+    Node.TUNER: (tune_kernel, TunerView),
     Node.PROFILER: (profile_kernel, ProfilerView),
     Node.EVOLVER: (choose_next, EvolverView),
 }
@@ -47,6 +51,7 @@ ROLE_NODES: dict[Node, tuple[NodeFunction, type[BaseModel]]] = {
 BRANCH_NODES: dict[Node, tuple[NodeFunction, type[BaseModel]]] = {
     Node.CODER: (write_branch_kernel, BranchCoderView),
     Node.VERIFIER: (judge_kernel, BranchVerifierView),
+    Node.TUNER: (tune_kernel, BranchTunerView),
     Node.PROFILER: (profile_kernel, BranchProfilerView),
 }
 """The roles of one branch, in a graph of its own with channels of its own."""
@@ -56,7 +61,8 @@ EDGES: dict[Node, tuple[Callable[[HarnessState], Any], tuple[Node, ...]]] = {
     Node.PLANNER: (routers.after_planner, (Node.SYNTHESIZER, Node.DELIVER)),
     Node.SYNTHESIZER: (routers.after_synthesizer, (Node.CODER, Node.DELIVER)),
     Node.CODER: (routers.after_coder, (Node.VERIFIER, Node.CODER, Node.DELIVER)),
-    Node.VERIFIER: (routers.after_verifier, (Node.CODER, Node.PROFILER, Node.DELIVER)),
+    Node.VERIFIER: (routers.after_verifier, (Node.CODER, Node.TUNER, Node.PROFILER, Node.DELIVER)),
+    Node.TUNER: (routers.after_tuner, (Node.VERIFIER, Node.PROFILER, Node.DELIVER)),
     Node.PROFILER: (routers.after_profiler, (Node.EVOLVER, Node.DELIVER)),
     Node.EVOLVER: (routers.after_evolver, (Node.CODER, Node.BRANCH, Node.DELIVER)),
 }
@@ -95,7 +101,11 @@ def make_branch_builder() -> "StateGraph[BranchState, RunContext, BranchState, B
     )  # fmt: skip
     builder.add_conditional_edges(
         Node.VERIFIER, routers.branch_after_verifier,
-        {"coder": Node.CODER, "profiler": Node.PROFILER, "end": END},
+        {"coder": Node.CODER, "tuner": Node.TUNER, "profiler": Node.PROFILER, "end": END},
+    )  # fmt: skip
+    builder.add_conditional_edges(
+        Node.TUNER, routers.branch_after_tuner,
+        {"verifier": Node.VERIFIER, "profiler": Node.PROFILER, "end": END},
     )  # fmt: skip
     builder.add_edge(Node.PROFILER, END)
     return builder

@@ -32,6 +32,7 @@ class Node(enum.StrEnum):
     SYNTHESIZER = "synthesizer"
     CODER = "coder"
     VERIFIER = "verifier"
+    TUNER = "tuner"
     PROFILER = "profiler"
     EVOLVER = "evolver"
     BRANCH = "branch"

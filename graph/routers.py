@@ -35,14 +35,27 @@ def after_coder(state: HarnessState) -> Literal["verifier", "coder", "deliver"]:
     return _repair_or_deliver(state)
 
 
-def after_verifier(state: HarnessState) -> Literal["coder", "profiler", "deliver"]:
-    """A failing kernel goes to correctness repair before any optimisation node."""
+def after_verifier(state: HarnessState) -> Literal["coder", "tuner", "profiler", "deliver"]:
+    """A failing kernel goes to correctness repair before any optimisation node.
+
+    Other tunables that fail are dropped: the kernel that they were found for is verified.
+    """
     if state.stop is not None:
         return "deliver"
     last = latest(state.attempts)
-    if last is not None and last.status == "verified":
+    if last is not None and last.strategy == "tune":
         return "profiler"
+    if last is not None and last.status == "verified":
+        return "tuner"
     return _repair_or_deliver(state)
+
+
+def after_tuner(state: HarnessState) -> Literal["verifier", "profiler", "deliver"]:
+    """Other tunables make another kernel, which is judged like any."""
+    if state.stop is not None:
+        return "deliver"
+    last = latest(state.attempts)
+    return "verifier" if last is not None and last.status == "written" else "profiler"
 
 
 def after_profiler(state: HarnessState) -> Literal["evolver", "deliver"]:
@@ -85,14 +98,24 @@ def branch_after_coder(state: BranchState) -> Literal["verifier", "coder", "end"
     return "end" if branch_step(state.own, state.plan, state.budget) == "end" else "coder"
 
 
-def branch_after_verifier(state: BranchState) -> Literal["coder", "profiler", "end"]:
-    """Repair a failing kernel, time a right one."""
+def branch_after_verifier(state: BranchState) -> Literal["coder", "tuner", "profiler", "end"]:
+    """Repair a failing kernel; tune a right one, then time it."""
     if state.plan.name in state.ended:
         return "end"
     last = latest(state.own)
-    if last is not None and last.status == "verified":
+    if last is not None and last.strategy == "tune":
         return "profiler"
+    if last is not None and last.status == "verified":
+        return "tuner"
     return "end" if branch_step(state.own, state.plan, state.budget) == "end" else "coder"
+
+
+def branch_after_tuner(state: BranchState) -> Literal["verifier", "profiler", "end"]:
+    """Other tunables make another kernel, which is judged like any."""
+    if state.plan.name in state.ended:
+        return "end"
+    last = latest(state.own)
+    return "verifier" if last is not None and last.status == "written" else "profiler"
 
 
 def _repair_or_deliver(state: HarnessState) -> Literal["coder", "deliver"]:

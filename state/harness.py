@@ -146,6 +146,22 @@ class VerifierView(BaseModel):
     attempts: dict[int, Attempt] = Field(default_factory=dict)
 
 
+class TunerView(BaseModel):
+    """The verified kernel whose tunables are searched, the IR and the suite."""
+
+    run_dir: str = ""
+    target: str = ""
+    ir: KernelIR | None = None
+    suite: SuiteSummary | None = None
+    attempts: dict[int, Attempt] = Field(default_factory=dict)
+
+
+class BranchTunerView(TunerView):
+    """The same in a branch."""
+
+    plan: BranchPlan
+
+
 class ProfilerView(BaseModel):
     """Verified kernels."""
 

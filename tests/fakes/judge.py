@@ -19,6 +19,10 @@ class Ratio:
     ratio: float
     ci95: tuple[float, float]
 
+    @property
+    def significant(self) -> bool:
+        return self.ci95[0] > 1.0 or self.ci95[1] < 1.0
+
 
 @dataclass
 class FakeJudge:

@@ -12,6 +12,7 @@ from cuda_harness.graph.routers import (
     after_planner,
     after_profiler,
     after_synthesizer,
+    after_tuner,
     after_verifier,
 )
 from cuda_harness.state.attempt import Attempt
@@ -28,7 +29,8 @@ ROUTERS: dict[Any, set[str]] = {
     after_planner: {"synthesizer", "deliver"},
     after_synthesizer: {"coder", "deliver"},
     after_coder: {"verifier", "coder", "deliver"},
-    after_verifier: {"coder", "profiler", "deliver"},
+    after_verifier: {"coder", "tuner", "profiler", "deliver"},
+    after_tuner: {"verifier", "profiler", "deliver"},
     after_profiler: {"evolver", "deliver"},
     after_evolver: {"coder", "deliver"},
 }
@@ -99,7 +101,7 @@ def test_a_stop_always_delivers(state: HarnessState) -> None:
 def test_only_a_verified_kernel_is_optimised(state: HarnessState) -> None:
     last = state.attempts[max(state.attempts)] if state.attempts else None
 
-    if after_verifier(state) == "profiler":
+    if after_verifier(state) == "tuner":
         assert last is not None
         assert last.verdict is not None
         assert last.verdict.outcome == "accepted"

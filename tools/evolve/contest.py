@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.rounds import Contest
 
 LEAST_GAIN = 1.01
@@ -27,26 +26,24 @@ class Measured(Protocol):
         """Interval of the ratio."""
         ...
 
-
-class Comparer(Protocol):
-    """Times two verified kernels against each other; returns why not where it cannot."""
-
-    def __call__(self, base: Kernel, challenger: Kernel, *, seed: int) -> Measured | str:
-        """Return the comparison, or one sentence why there is none."""
+    @property
+    def significant(self) -> bool:
+        """Whether the two were told apart."""
         ...
 
 
 def by_time(base: int, challenger: int, measured: Measured, *, seed: int | None = None) -> Contest:
     """Return the contest that a comparison decides: the whole interval must lie above no gain."""
     low, high = measured.ci95
-    better = low > 1.0 and measured.ratio >= LEAST_GAIN
+    cleared = low > 1.0 and measured.significant
+    better = cleared and measured.ratio >= LEAST_GAIN
     shown = f"{measured.ratio:.3f} times as fast as attempt {base} (95 % interval {low:.3f} to {high:.3f})"
     if better:
         reason = f"{shown}: the interval clears the base"
-    elif low > 1.0:
+    elif cleared:
         reason = f"{shown}: a gain below {LEAST_GAIN - 1:.0%} is not worth a new base"
     else:
-        reason = f"{shown}: the interval does not clear the base"
+        reason = f"{shown}: not told apart from the base, or slower"
     return Contest(
         base=base, challenger=challenger, basis="time", ratio=measured.ratio, ci95=(low, high), better=better,
         reason=reason, seed=seed,

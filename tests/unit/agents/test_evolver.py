@@ -120,7 +120,7 @@ def test_a_branch_whose_interval_clears_the_base_becomes_base() -> None:
     settled = state.rounds[1]
     assert settled.winner == 2
     assert [c.better for c in settled.contests] == [True, False]
-    assert "does not clear" in settled.contests[1].reason
+    assert "not told apart" in settled.contests[1].reason
     assert state.decision is not None
     assert state.decision.parent == state.rounds[2].base == 2
     assert state.rounds[2].branches[0].first == 10

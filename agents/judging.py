@@ -1,0 +1,29 @@
+"""The run's proved suite, as the roles that judge and time kernels use it."""
+
+from typing import TYPE_CHECKING, cast
+
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.suite import Inputs
+
+if TYPE_CHECKING:
+    from cuda_harness.agents.context import Services
+    from cuda_harness.tools.profile.session import Clock
+    from cuda_harness.tools.synthesize.suite import Suite
+
+
+def suite_of(services: "Services", ir: KernelIR) -> "Suite":
+    """Return the run's proved suite."""
+    from cuda_harness.tools.synthesize.suite import Suite
+
+    folder = services.folder
+    specs = Inputs.from_json(folder.read_json("suite/inputs.json"), where="suite/inputs.json")
+    return Suite(
+        ir, folder.read_text("suite/reference.py"), runner=services.references, seed=services.seed, specs=specs,
+        folder=folder.path("suite"),
+    )  # fmt: skip
+
+
+def clock_of(services: "Services") -> "Clock | None":
+    """Return the executor as one that times plans, `None` where it does not."""
+    executor = services.executor
+    return cast("Clock", executor) if hasattr(executor, "ask") and hasattr(executor, "facts") else None
