@@ -1,0 +1,157 @@
+"""Figures over the results of a suite: by level and overall, failures counted as zero where the benchmark does."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+CELLS = (
+    "accepted_correct", "accepted_wrong", "rejected_correct", "rejected_wrong", "undecided_correct", "undecided_wrong",
+)  # fmt: skip
+
+
+def summary(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the figures of CONTRACT 9: `levels`, `overall`, and our verdict against the benchmark's."""
+    levels = sorted({int(r["level"]) for r in rows})
+    return {
+        "levels": {str(n): figures([r for r in rows if r["level"] == n]) for n in levels},
+        "overall": figures(rows),
+        "verdicts": verdicts(rows),
+        "failures": _counts(rows, lambda r: r["failure_class"] or ("refused" if r["status"] == "refused" else None)),
+        "graded_by": _counts(rows, lambda r: r["graded_by"]),
+    }  # fmt: skip
+
+
+def figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the figures of some results.
+
+    A task without a program is a failure; one that could not be graded is left out of `comp` and `func`, and counted.
+    Means that the benchmark takes with zeros are `..._mean_with_zeros`; means over functional programs say so.
+    """
+    graded = [r for r in rows if r["comp"] is not None]
+    functional = [r for r in graded if r["func"]]
+    speeds = [float(r["speed_vs_reference"]) for r in functional if r["speed_vs_reference"] is not None]
+    scores = [float(r["score"]) for r in functional if r["score"] is not None]
+    fractions = [float(r["sol_fraction"]) for r in functional if r["sol_fraction"] is not None]
+    first = [r for r in graded if r["sample"] == 1]
+    tasks = {(r["id"], r["level"]) for r in graded}
+    solved = {(r["id"], r["level"]) for r in functional}
+    return {
+        "results": len(rows),
+        "graded": len(graded),
+        "not_graded": len(rows) - len(graded),
+        "refused": sum(r["status"] == "refused" for r in rows),
+        "comp_percent": _percent(sum(bool(r["comp"]) for r in graded), len(graded)),
+        "func_percent": _percent(len(functional), len(graded)),
+        "func_official_percent": _percent(sum(bool(r["func_official"]) for r in graded), len(graded)),
+        "func_percent_first_sample": _percent(sum(bool(r["func"]) for r in first), len(first)),
+        "func_percent_best_sample": _percent(len(solved), len(tasks)),
+        "score_mean_with_zeros": sum(scores) / len(graded) if scores else None,
+        "score_mean_functional": statistics.fmean(scores) if scores else None,
+        "speed_vs_reference_mean_with_zeros": sum(speeds) / len(graded) if speeds else None,
+        "speed_vs_reference_geomean_functional": _geomean(speeds),
+        "speed_vs_reference_median_functional": statistics.median(speeds) if speeds else None,
+        "sol_fraction_median_functional": statistics.median(fractions) if fractions else None,
+        "timed": len(speeds),
+        "calls": _total(rows, "calls"),
+        "input_tokens": _total(rows, "input_tokens"),
+        "output_tokens": _total(rows, "output_tokens"),
+        "usd": _total(rows, "usd"),
+        "seconds": _total(rows, "seconds"),
+    }
+
+
+def verdicts(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return our verdict against the benchmark's, over the results that have both, with agreement."""
+    table = dict.fromkeys(CELLS, 0)
+    for r in rows:
+        if r["outcome"] in {"accepted", "rejected", "undecided"} and r["func"] is not None:
+            table[f"{r['outcome']}_{'correct' if r['func'] else 'wrong'}"] += 1
+    decided = sum(table[c] for c in CELLS[:4])
+    agreed = table["accepted_correct"] + table["rejected_wrong"]
+    accepted = table["accepted_correct"] + table["accepted_wrong"]
+    correct = table["accepted_correct"] + table["rejected_correct"]
+    return {
+        **table,
+        "agreement_percent": _percent(agreed, decided),
+        "false_acceptances_percent_of_accepted": _percent(table["accepted_wrong"], accepted),
+        "false_rejections_percent_of_correct": _percent(table["rejected_correct"], correct),
+        "disputed": [
+            {"id": r["id"], "level": r["level"], "sample": r["sample"], "outcome": r["outcome"], "func": r["func"],
+             "detail": r["detail"]}
+            for r in rows
+            if (r["outcome"] == "accepted" and r["func"] is False) or (r["outcome"] == "rejected" and r["func"])
+        ],
+    }  # fmt: skip
+
+
+def compare(a: Sequence[Row], b: Sequence[Row]) -> dict[str, Any]:
+    """Return two runs paired by id, level and sample: who solved what, and how speeds relate."""
+    left = {(r["id"], r["level"], r["sample"]): r for r in a}
+    right = {(r["id"], r["level"], r["sample"]): r for r in b}
+    both = sorted(left.keys() & right.keys())
+    pairs = [(left[k], right[k]) for k in both]
+    judged = [(x, y) for x, y in pairs if x["func"] is not None and y["func"] is not None]
+    ratios = [
+        y["speed_vs_reference"] / x["speed_vs_reference"]
+        for x, y in judged
+        if x["func"] and y["func"] and x["speed_vs_reference"] and y["speed_vs_reference"]
+    ]
+    only_a = sum(bool(x["func"]) and not y["func"] for x, y in judged)
+    only_b = sum(bool(y["func"]) and not x["func"] for x, y in judged)
+    return {
+        "paired": len(pairs),
+        "only_in_a": len(left.keys() - right.keys()),
+        "only_in_b": len(right.keys() - left.keys()),
+        "both_functional": sum(bool(x["func"]) and bool(y["func"]) for x, y in judged),
+        "only_a_functional": only_a,
+        "only_b_functional": only_b,
+        "neither_functional": sum(not x["func"] and not y["func"] for x, y in judged),
+        "sign_test_p": sign_test(only_a, only_b),
+        "speed_b_over_a_geomean": _geomean(ratios),
+        "timed_in_both": len(ratios),
+        "a": figures([x for x, _ in pairs]),
+        "b": figures([y for _, y in pairs]),
+        "changed": [
+            {"id": x["id"], "level": x["level"], "sample": x["sample"], "kind": x["kind"], "a": x["func"], "b": y["func"]}
+            for x, y in judged
+            if bool(x["func"]) != bool(y["func"])
+        ],
+    }  # fmt: skip
+
+
+def sign_test(a: int, b: int) -> float | None:
+    """Return the two-sided p of `a` against `b` wins when each were equally likely; `None` without a difference."""
+    n = a + b
+    if n == 0:
+        return None
+    tail = sum(math.comb(n, k) for k in range(min(a, b) + 1)) / 2**n
+    return min(1.0, 2 * tail)
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return 100.0 * part / whole if whole else None
+
+
+def _geomean(values: Sequence[float]) -> float | None:
+    return math.exp(statistics.fmean(map(math.log, values))) if values else None
+
+
+def _total(rows: Sequence[Row], key: str) -> float | None:
+    """Return a sum, `None` as soon as one part is unknown."""
+    total: float = 0
+    for r in rows:
+        if r[key] is None:
+            return None
+        total += r[key]
+    return total
+
+
+def _counts(rows: Iterable[Row], key: Callable[[Row], str | None]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for r in rows:
+        name = key(r)
+        if name:
+            found[name] = found.get(name, 0) + 1
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
