@@ -17,6 +17,7 @@ from cuda_harness.agents.llm.offline.lowering.scan import lower_scan, suits_scan
 from cuda_harness.agents.llm.offline.lowering.stream import STREAM_IDEAS, lower_stream
 from cuda_harness.agents.llm.offline.lowering.style import Style, candidates
 from cuda_harness.agents.llm.offline.lowering.transpose import lower_transpose, transposed_read
+from cuda_harness.agents.llm.offline.lowering.turned import TURN_IDEAS, lower_turned
 from cuda_harness.state.ir import KernelIR
 
 PLAIN = Style()
@@ -114,6 +115,8 @@ def _alone(building: Building, primitive: Primitive, *, packed: bool, style: Sty
         lower_columns(building, primitive)
     elif primitive.reduction is not None:
         lower_threads(building, primitive)
+    elif read is not None and style.has(*TURN_IDEAS):
+        lower_turned(building, primitive, read, style)
     elif read is not None:
         lower_transpose(building, primitive, read)
     elif style.has(*STREAM_IDEAS) and in_step(building, primitive):
