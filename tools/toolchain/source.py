@@ -347,7 +347,7 @@ class _Walker:
             return
         name_node = declarator.child_by_field_name("declarator")
         parameters = declarator.child_by_field_name("parameters")
-        bounds = re.search(r"__launch_bounds__\s*\(\s*(\d+)", head)
+        bounds = re.search(r"__launch_bounds__\s*\(\s*(\d+)\s*[,)]", head)
         listed = tuple(
             self._parameter(c)
             for c in (parameters.named_children if parameters else ())
