@@ -176,7 +176,7 @@ def values_stage(climb: Climb) -> str:
 def target_stage(climb: Climb) -> str:
     """The size that is timed, reduced where a CPU cannot bear it."""
     if climb.executor.name != "cpu":
-        return run_cases(climb, "target", climb.suite.cases("target"), climb.executor, "plain")
+        return _target_on_device(climb)
     budget = max(2.0, min(CPU_TARGET_S, (climb.deadline - time.monotonic()) / 2))
     dims = bearable_target(climb, budget)
     for left in (2, 1, 0):
@@ -193,6 +193,23 @@ def target_stage(climb: Climb) -> str:
             dims = smaller
     msg = "the last try returns or raises"
     raise StateError(msg)
+
+
+def _target_on_device(climb: Climb) -> str:
+    """Run the target, or as much of it as the device's memory holds: which part is told by the device's own numbers."""
+    try:
+        return run_cases(climb, "target", climb.suite.cases("target"), climb.executor, "plain")
+    except Ending as end:
+        needed, usable = (end.failure.evidence.get(f"{n}_bytes") for n in ("needed", "usable"))
+        if end.failure.class_ != "resources" or not needed or not usable:
+            raise
+        full = climb.ir.target_dims
+        dims = climb.suite.scaled_target(int(work(climb.ir, full) * 0.8 * usable / needed))
+        if dims == full:
+            raise
+    climb.scaled = {n: v for n, v in dims.items() if v != full[n]} or None
+    done = run_cases(climb, "target", climb.suite.cases("target", target=dims), climb.executor, "plain")
+    return f"{done}; reduced to what the device's memory holds"
 
 
 def repeat_stage(climb: Climb) -> str:

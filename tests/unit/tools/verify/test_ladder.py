@@ -379,3 +379,27 @@ def test_a_suite_that_cannot_tell_may_not_judge(function: Any, class_: str) -> N
 
 def test_an_honest_suite_is_not_doubted() -> None:
     assert doubt_suite(suite_of(KernelIR.model_validate(IR)), (64,)) is None
+
+
+def test_a_target_beyond_the_devices_memory_is_reduced_and_told() -> None:
+    def small_memory(x: Array, a: float, call: int, job: Job) -> Array | JobResult:
+        if x.size > 100_000:
+            numbers = {"needed_bytes": 8 * x.size, "usable_bytes": 800_000}
+            return JobNotRun("resources", "the buffers need more than is free", evidence=numbers)
+        return scaled(x, a, call, job)
+
+    executor = ScriptedExecutor(small_memory)
+    found = verdict(executor)
+    target = found.stage("target")
+    assert target is not None
+    assert (found.outcome, target.status) == ("accepted", "passed"), found.failure
+    assert target.scaled is not None
+    assert 40_000 <= target.scaled["n"] <= 80_000
+    assert "reduced to what the device's memory holds" in target.detail
+
+
+def test_the_second_process_of_repeat_has_served_nobody() -> None:
+    executor = ScriptedExecutor()
+    verdict(executor)
+    assert [job.fresh_process for job in executor.jobs[-2:]] == [False, True]
+    assert not any(job.fresh_process for job in executor.jobs[:-1])
