@@ -552,9 +552,10 @@ std::string unwritten_json(char *mask_region) {
       for (size_t k = 0; untouched && k < b.item; ++k)
         untouched = (unsigned char)b.data[i * b.item + k] == poison_byte(i * b.item + k);
       if (b.item < 4 && untouched) {
-        // One or two bytes equal the poison by chance; a run of them does not.
-        const size_t group = 8 / b.item, first = i / group * group, last = std::min(items, first + group);
-        for (size_t j = first * b.item; untouched && j < last * b.item; ++j)
+        // One or two bytes equal the poison by chance; a run of eight does not. Fewer in all tell nothing.
+        const size_t group = std::min(items, 8 / b.item), first = std::min(i / group * group, items - group);
+        untouched = group * b.item == 8;
+        for (size_t j = first * b.item; untouched && j < (first + group) * b.item; ++j)
           untouched = (unsigned char)b.data[j] == poison_byte(j);
       }
 #endif
