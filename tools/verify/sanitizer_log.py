@@ -100,7 +100,10 @@ def _sentence(tool: Tool, block: str, line: int | None) -> str:
     """Return the complaint in one sentence without addresses and without folders of this machine."""
     lines = [re.sub(r"\s+in \S*?([^/\s]+:\d+)", r" in \1", part) for part in block.split("\n")]
     kept = [p for p in lines[:6] if not re.match(r"(?:Saved host|Host Frame|Device Frame|=)", p)]
-    text = re.sub(r"(?:\+)?0x[0-9a-f]+", "", "; ".join(kept))
+    text = "; ".join(kept)
+    text = re.sub(r"Access (?:to|at) 0x[0-9a-f]+", "access", text)
+    text = re.sub(r"; Address 0x[0-9a-f]+(?=;|$)", "", text)
+    text = re.sub(r"(?:\+| at | )?0x[0-9a-f]+", "", text)
     text = re.sub(r"^(?:Error|Warning|ERROR|WARNING): ", "", re.sub(r"\s+", " ", text))
     where = f"line {line}: " if line else ""
     return f"{where}{tool}: {text}"[:600]
