@@ -167,8 +167,9 @@ class Services:
 
         def make() -> "Prompts":
             from cuda_harness.prompts.loader import Prompts
+            from cuda_harness.tools.plugins import skill_folders
 
-            return Prompts(override=self.settings.prompts)
+            return Prompts(override=self.settings.prompts, more=skill_folders())
 
         prompts: Prompts = self._once("prompts", make)
         return prompts

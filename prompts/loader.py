@@ -7,6 +7,7 @@ A role's template begins with `{# role: NAME; version: N; output: ... #}` and ha
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -106,11 +107,11 @@ def _lay_out(value: Any, *, indent: int, used: int) -> str:  # noqa: ANN401 - an
 
 
 class Prompts:
-    """The built-in templates, or the files of a folder that override them one by one."""
+    """The built-in templates, or the files of a folder that override them one by one; `more` folders add skills."""
 
-    def __init__(self, override: str | Path | None = None) -> None:
+    def __init__(self, override: str | Path | None = None, *, more: Sequence[Path] = ()) -> None:
         folders = [*([Path(override)] if override is not None else []), HERE]
-        self._folders = folders
+        self._folders = [*folders[:-1], *more, HERE]
         # Autoescape is off because the output is Markdown for a model, not HTML.
         self._environment = SandboxedEnvironment(
             loader=FileSystemLoader(folders), undefined=StrictUndefined, autoescape=False,

@@ -1,5 +1,6 @@
 """Executors by name, loaded on demand; others are registered under the entry point `cuda_harness.executors`."""
 
+import os
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -8,7 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from cuda_harness.state.errors import ConfigError, ExecutorUnavailable
+from cuda_harness.state.errors import ConfigError, ExecutorUnavailable, HarnessError
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.protocol import Executor
 
@@ -39,17 +40,27 @@ def executor(name: str, *, settings: Settings, cancel: threading.Event | None = 
     table = known()
     short, _, argument = name.partition(":")
     if short == "auto":
-        short, argument = ("cuda", "0") if has_gpu() else ("cpu", "")
+        short, argument = ("cuda", "auto") if has_gpu() else ("cpu", "")
     if short not in table:
         msg = f"unknown executor {name!r}"
         raise ConfigError(msg, remedy=f"choose one of: auto, {', '.join(sorted(table))}")
     factory = _load(short, table[short])
-    return factory(argument, settings=settings, cancel=cancel)
+    if short in _BUILT_IN:
+        return factory(argument, settings=settings, cancel=cancel)
+    try:
+        return factory(argument, settings=settings, cancel=cancel)
+    except HarnessError:
+        raise
+    except Exception as exc:
+        why = f"the plug-in {table[short]!r} failed: {type(exc).__name__}: {exc}"
+        raise ExecutorUnavailable(name, why, remedy="mend or remove it") from exc
 
 
 @cache
 def has_gpu() -> bool:
-    """Return whether an NVIDIA driver with a device is here, without making a context."""
+    """Return whether an NVIDIA driver with a device that is not hidden is here, without making a context."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1", "NoDevFiles"}:
+        return False
     return Path("/dev/nvidiactl").exists() and any(Path("/dev").glob("nvidia[0-9]*"))
 
 

@@ -1,0 +1,50 @@
+"""Plug-ins of other packages, found by entry points; one that breaks is named, with the package it comes from."""
+
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from cuda_harness.state.errors import ConfigError
+
+SKILLS = "cuda_harness.skills"
+"""Group of folders with skill notes: the object is a path, or a function without arguments that returns one; the notes
+lie in its `skills/`."""
+
+
+def registered(group: str) -> list[EntryPoint]:
+    """Return the plug-ins of a group, sorted by name."""
+    return sorted(entry_points(group=group), key=lambda e: e.name)
+
+
+def load(plugin: EntryPoint) -> Any:  # noqa: ANN401 - whatever the plug-in registers
+    """Return the object that a plug-in registers.
+
+    Raises:
+        ConfigError: If importing it fails, whatever it raises; names plug-in, object and package.
+    """
+    try:
+        return plugin.load()
+    except Exception as exc:
+        raise _broken(plugin, exc) from exc
+
+
+def skill_folders() -> tuple[Path, ...]:
+    """Return the folders that plug-ins add to the skills; raises ConfigError naming one that is broken."""
+    found = []
+    for plugin in registered(SKILLS):
+        made = load(plugin)
+        try:
+            folder = Path(made() if callable(made) else made)
+            if not (folder / "skills").is_dir():
+                msg = f"{str(folder)!r} has no folder 'skills'"
+                raise FileNotFoundError(msg)  # noqa: TRY301 - told with the plug-in's name below
+        except Exception as exc:
+            raise _broken(plugin, exc) from exc
+        found.append(folder)
+    return tuple(found)
+
+
+def _broken(plugin: EntryPoint, error: Exception) -> ConfigError:
+    package = plugin.dist.name if plugin.dist is not None else "an unknown package"
+    msg = f"the plug-in {plugin.name!r} ({plugin.group}: {plugin.value}) of {package} is broken: {type(error).__name__}: {error}"
+    return ConfigError(msg, remedy=f"mend {package}, or remove it: pip uninstall {package}")
