@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from cuda_harness.agents.ask import ReplyKey, ask, render
 from cuda_harness.agents.context import RunContext
-from cuda_harness.agents.gate import check_kernel, design_sha256, launched
+from cuda_harness.agents.gate import Repeated, check_kernel, design_sha256, launched
 from cuda_harness.agents.reply import Reply, ReplyFault, pick_json, pick_kernel
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.budget import Stop
@@ -116,9 +116,16 @@ def _write(desk: Desk, task: Task, attempt: int, services: "Services") -> Attemp
     services.folder.write_text(f"{folder}/prompt.md", f"{prompt.system}\n---\n\n{prompt.human}")
     replies: list[Reply] = []
 
+    repeated: list[int | None] = []
+
     def parse(reply: Reply) -> Kernel:
         replies.append(reply)
-        return parse_kernel(reply, desk.ir, desk.earlier)
+        repeated.append(None)
+        try:
+            return parse_kernel(reply, desk.ir, desk.earlier)
+        except Repeated as fault:
+            repeated[-1] = fault.attempt
+            raise
 
     record = Attempt(
         id=attempt,
@@ -130,7 +137,8 @@ def _write(desk: Desk, task: Task, attempt: int, services: "Services") -> Attemp
     try:
         kernel = ask(services, "coder", prompt, parse, key=ReplyKey("coder", task.branch, attempt))
     except ReplyInvalid as exc:
-        record = record.model_copy(update={"unusable": exc.message[:4_000]})
+        again = repeated[-1] if repeated else None
+        record = record.model_copy(update={"unusable": exc.message[:4_000], "duplicate_of": again})
         services.emit("kernel_missing", attempt=attempt, reason=exc.message[:300])
     else:
         services.folder.save_kernel(attempt, kernel)

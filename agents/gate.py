@@ -50,7 +50,15 @@ def check_kernel(kernel: Kernel, ir: KernelIR, earlier: Mapping[int, str]) -> No
     same = [attempt for attempt, identity in earlier.items() if identity == design_sha256(kernel)]
     if same:
         msg = f"this is attempt {same[0]} again, token for token; what was judged once is not judged twice, so change the kernel"
-        raise ReplyFault(msg)
+        raise Repeated(msg, same[0])
+
+
+class Repeated(ReplyFault):
+    """The kernel was written before."""
+
+    def __init__(self, message: str, attempt: int) -> None:
+        super().__init__(message)
+        self.attempt = attempt
 
 
 def launched(plan: LaunchPlan) -> list[str]:

@@ -25,6 +25,8 @@ class Attempt(Model):
     """Identity of the kernel (source and plan); `None` when the reply held no kernel."""
     design: str | None = None
     """Identity by tokens and plan: comments, spacing and notes do not count."""
+    duplicate_of: int | None = None
+    """The earlier attempt that the reply repeated token for token; it is not built again."""
     unusable: Short = ""
     """Why no kernel came out of the reply, after its repair turn."""
     verdict: Verdict | None = None

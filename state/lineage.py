@@ -45,13 +45,15 @@ def branch_step(attempts: Attempts, plan: BranchPlan, budget: Budget) -> BranchS
     """Return what a branch does next: its first kernel, a repair, or its end.
 
     An idea is given up when its repairs are spent, when the same failure comes twice, and at once when no kernel
-    can mend the failure.
+    can mend the failure or when the author only repeats what was judged before.
     """
     own = [attempts[i] for i in sorted(attempts) if plan.owns(i)]
     if not own:
         return "write"
     last = own[-1]
-    if last.status == "verified" or last.failure_class in _HOPELESS | {"unsupported"}:
+    if last.status == "verified" or last.duplicate_of is not None:
+        return "end"
+    if last.failure_class in _HOPELESS | {"unsupported"}:
         return "end"
     written = [a for a in own if a.strategy != "tune"]
     repeated = len(written) > 1 and failure_pattern(written[-1]) == failure_pattern(written[-2])
