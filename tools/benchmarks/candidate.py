@@ -50,10 +50,10 @@ class Binary:
 
     def __init__(
         self, source: str, folder: Path, *, flags: tuple[str, ...] = (), built: Path | None = None, unsafe: bool = False,
-        gpu: bool = True,
+        gpu: bool = True, device: int | None = None,
     ) -> None:  # fmt: skip
         self.source, self.folder, self.flags, self.unsafe, self.gpu = source, folder, flags, unsafe, gpu
-        self.path = built
+        self.path, self.device = built, device
         self.graded_by = "program"
 
     def build(self) -> Ran:
@@ -84,8 +84,9 @@ class Binary:
         local.chmod(local.stat().st_mode | stat.S_IXUSR)
         try:
             done = run_contained(
-                [str(local)], folder=folder, timeout_s=RUN_SECONDS, unsafe=self.unsafe, gpu=self.gpu
-            )
+                [str(local)], folder=folder, timeout_s=RUN_SECONDS, unsafe=self.unsafe, gpu=self.gpu,
+                environment={} if self.device is None else {"CUDA_VISIBLE_DEVICES": str(self.device)},
+            )  # fmt: skip
         except ProgramMissing as exc:
             return Ran("not_run", str(exc))
         if done.status != "exited":
@@ -131,6 +132,8 @@ class PlanProgram:
         )  # fmt: skip
         if isinstance(done, JobNotRun):
             return Ran("not_run", f"{done.reason}: {done.message}")
+        if not isinstance(done, JobOk) and done.fault == "timeout" and self.executor.name.startswith("cpu"):
+            return Ran("not_run", f"the CPU does not get through these sizes within {RUN_SECONDS:.0f} s")
         if not isinstance(done, JobOk):
             return Ran("failed", f"{done.fault}: {done.message}")
         for t in self.ir.outputs:

@@ -140,12 +140,8 @@ def _geomean(values: Sequence[float]) -> float | None:
 
 def _total(rows: Sequence[Row], key: str) -> float | None:
     """Return a sum, `None` as soon as one part is unknown."""
-    total: float = 0
-    for r in rows:
-        if r[key] is None:
-            return None
-        total += r[key]
-    return total
+    values = [r[key] for r in rows]
+    return None if any(v is None for v in values) else float(sum(values))
 
 
 def _counts(rows: Iterable[Row], key: Callable[[Row], str | None]) -> dict[str, int]:
