@@ -164,11 +164,7 @@ def long_sizes(ir: KernelIR, *, budget: int) -> list[Sizes]:
     Dims that are summed over, as a reduction length or an output without them tells, are left out: there the order
     of the additions would be judged, not the index.
     """
-    summed: set[str] = set()
-    for tensor in ir.outputs:
-        summed |= {d.name for d in ir.dims} - {n for size in tensor.shape for n in size.names}
-        if tensor.compare is not None and tensor.compare.reduction_length is not None:
-            summed |= tensor.compare.reduction_length.names
+    summed = _summed(ir)
     few = {d.name: _nearest(candidates(d, (), most=64), 5) for d in ir.dims}
     found = []
     for dim in ir.dims:
@@ -178,6 +174,22 @@ def long_sizes(ir: KernelIR, *, budget: int) -> list[Sizes]:
             if admitted(ir, sizes) and work(ir, sizes) <= budget:
                 found.append(sizes)
                 break
+    return found
+
+
+def longest_sums(ir: KernelIR, sizes: list[Sizes]) -> Sizes:
+    """Return the sizes whose dims that are summed over are largest: a wrong stride there leaves elements out."""
+    summed = _summed(ir)
+    return max(sizes, key=lambda s: sum(n for name, n in s.items() if name in summed))
+
+
+def _summed(ir: KernelIR) -> set[str]:
+    """Return the dims of reduction lengths, and those that an output's shape does not name."""
+    found: set[str] = set()
+    for tensor in ir.outputs:
+        found |= {d.name for d in ir.dims} - {n for size in tensor.shape for n in size.names}
+        if tensor.compare is not None and tensor.compare.reduction_length is not None:
+            found |= tensor.compare.reduction_length.names
     return found
 
 

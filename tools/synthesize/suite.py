@@ -24,7 +24,7 @@ from cuda_harness.tools.synthesize.properties import base_id, changed, grid, sec
 from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, ReferenceRunner, Truth
 from cuda_harness.tools.synthesize.reference_child import describe_arrays, rebuild
 from cuda_harness.tools.synthesize.regimes import regimes_of
-from cuda_harness.tools.synthesize.shapes import Sizes, long_sizes, scaled_target, shapes, work
+from cuda_harness.tools.synthesize.shapes import Sizes, long_sizes, longest_sums, scaled_target, shapes, work
 
 Array = NDArray[Any]
 TINY_WORK = 60_000
@@ -138,7 +138,13 @@ class Suite:
                 :1
             ]
             sizes = [usable[len(usable) // 2], usable[-1]] if len(usable) > 1 else usable
-            return (*(self._case(stage, s, r) for r in self._regimes() for s in sizes), *self._further)
+            reach = [s for s in [longest_sums(self.ir, usable)] if s not in sizes]
+            telling = [r for r in ("outlier", "peaks") if r in self._regimes()]
+            return (
+                *(self._case(stage, s, r) for r in self._regimes() for s in sizes),
+                *(self._case(stage, s, r) for r in telling for s in reach),
+                *self._further,
+            )
         if stage == "target":
             return (self._case(stage, target or self.ir.target_dims, "normal"),)
         found = shapes(self.ir, tunables, count=6, budget=4 * VALUES_WORK, seed=self.seed + 3, largest=500)
