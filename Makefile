@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CUDA_EXTRA ?= cu13
 
-.PHONY: setup demo test check bench schemas clean
+.PHONY: setup demo test check bench corpus schemas clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,10 @@ check: setup
 
 bench: setup
 	@$(BIN)/python -m tests.bench
+
+# CORPUS="--kind honest --seeds 20" judges the honest bundles with twenty seeds each.
+corpus: setup
+	@$(BIN)/python -m tests.adversarial $(CORPUS)
 
 schemas: setup
 	@$(BIN)/python -m tests.schemas
