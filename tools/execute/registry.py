@@ -57,11 +57,11 @@ def executor(name: str, *, settings: Settings, cancel: threading.Event | None = 
 
 
 @cache
-def has_gpu() -> bool:
+def has_gpu(devices: Path = Path("/dev")) -> bool:
     """Return whether an NVIDIA driver with a device that is not hidden is here, without making a context."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1", "NoDevFiles"}:
         return False
-    return Path("/dev/nvidiactl").exists() and any(Path("/dev").glob("nvidia[0-9]*"))
+    return (devices / "nvidiactl").exists() and any(devices.glob("nvidia[0-9]*"))
 
 
 def _load(name: str, where: str) -> Factory:

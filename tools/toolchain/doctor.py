@@ -1,10 +1,8 @@
 """What this machine can do: each thing tried for real, with a deadline; each fault with its remedy."""
 
-import json
 import os
 import platform
 import shutil
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -24,14 +22,6 @@ _CCCL = (
     "#include <cub/block/block_reduce.cuh>\n"
     'extern "C" __global__ void probe(float *x) { typedef cub::BlockReduce<float, 32> R; __shared__ R::TempStorage t; x[0] = R(t).Sum(x[1]); }\n'
 )
-_GPU = """
-import json
-from cuda.core import Device
-d = Device(0)
-d.set_current()
-from cuda.bindings import driver
-print(json.dumps({"name": d.name, "cc": list(d.compute_capability), "driver": int(driver.cuDriverGetVersion()[1])}))
-"""
 
 
 class Finding(Model):
@@ -43,9 +33,7 @@ class Finding(Model):
     remedy: str = ""
 
 
-def examine(
-    *, base_url: str | None = None, api_key: str | None = None, timeout_s: float = 60.0
-) -> list[Finding]:
+def examine(*, base_url: str | None = None, api_key: str | None = None) -> list[Finding]:
     """Return what works here: Python, NVRTC, headers, g++ and the CPU executor, sandbox, GPU, tools, endpoint, disk."""
     checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
         ("python", _python),
@@ -55,7 +43,7 @@ def examine(
         ("g++", _host_compiler),
         ("cpu executor", _cpu_executor),
         ("sandbox", _sandbox),
-        ("gpu", lambda: _gpu(timeout_s)),
+        ("gpu", _gpu),
         ("ncu", lambda: _program("ncu", "profiles are read from the cubin and from times")),
         (
             "compute-sanitizer",
@@ -160,18 +148,39 @@ def _sandbox() -> Finding:
     )  # fmt: skip
 
 
-def _gpu(timeout_s: float) -> Finding:
-    done = run([sys.executable, "-P", "-c", _GPU], timeout_s=timeout_s, env=dict(os.environ))
-    if not done.ok:
-        last = (done.text().strip().splitlines() or ["no message"])[-1]
+def _gpu() -> Finding:
+    """Start a child of the CUDA executor, look at the device, and run a kernel on it."""
+    from cuda_harness.state.errors import ExecutorUnavailable
+    from cuda_harness.tools.execute.cuda.devices import list_visible
+    from cuda_harness.tools.execute.cuda.executor import CudaExecutor
+    from cuda_harness.tools.execute.protocol import Buffer, Job, JobOk, LaunchOp, PointerArg, Program
+
+    executor = CudaExecutor(0)
+    try:
+        facts = executor.facts()
+        launch = LaunchOp("probe", (1, 1, 1), (32, 1, 1), 0, (PointerArg("x"),))
+        program = Program((Buffer("x", "float32", 32, "out"),), (launch,))
+        done = executor.run(Job(_KERNEL, program, ({},), arch=facts["arch"]))
+        if not isinstance(done, JobOk) or not (done.calls[0].arrays["x"] == 1.0).all():
+            told = getattr(done, "message", "a kernel wrote the wrong numbers")
+            remedy = getattr(done, "remedy", "") or "see nvidia-smi and the system's log"
+            return Finding(
+                name="gpu", status="broken", detail=f"{facts['name']}: {told}"[:300], remedy=remedy
+            )
+        others = [f"cuda:{d.index} {d.name}" for d in list_visible() if d.index]
+    except ExecutorUnavailable as exc:
         return Finding(
-            name="gpu", status="missing", detail=f"no usable CUDA device: {last[:200]}",
-            remedy="kernels are verified on the CPU executor; timing needs a GPU with its driver",
+            name="gpu", status="missing", detail=exc.reason[:300],
+            remedy=exc.remedy or "kernels are verified on the CPU executor; timing needs a GPU with its driver",
         )  # fmt: skip
-    facts = json.loads(done.stdout)
-    extra = "cu13" if facts["driver"] >= 13_000 else "cu12"
-    detail = f"{facts['name']}, compute capability {facts['cc'][0]}.{facts['cc'][1]}, driver for CUDA {facts['driver'] // 1000}.{facts['driver'] % 1000 // 10}; wheels that fit: [{extra}]"
-    return Finding(name="gpu", status="ok", detail=detail)
+    finally:
+        executor.close()
+    cuda = facts["driver_cuda"]
+    detail = (
+        f"{facts['name']} ({facts['arch']}, {facts['memory_bytes'] / 2**30:.0f} GiB, {facts['free_bytes'] / 2**30:.0f} free) ran a kernel; "
+        f"driver for CUDA {cuda // 1000}.{cuda % 1000 // 10}; wheels that fit: [cu{13 if cuda >= 13_000 else 12}]"
+    )
+    return Finding(name="gpu", status="ok", detail=detail + (f"; also {', '.join(others)}" if others else ""))
 
 
 def _program(name: str, otherwise: str) -> Finding:

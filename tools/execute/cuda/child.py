@@ -44,6 +44,7 @@ def device_facts(device: Any) -> dict[str, Any]:  # noqa: ANN401 - cuda.core Dev
         "shared_bytes_optin": int(p.max_shared_memory_per_block_optin),
         "registers_per_block": int(p.max_registers_per_block), "l2_bytes": int(p.l2_cache_size),
         "free_bytes": int(free), "memory_bytes": int(total),
+        "driver_cuda": int(check(driver.cuDriverGetVersion(), "asking for the driver's version")),
     }  # fmt: skip
 
 
