@@ -8,6 +8,7 @@ from cuda_harness.state.budget import Stop
 from cuda_harness.state.harness import HarnessState, Result
 from cuda_harness.state.lineage import base_of, best_unverified, furthest, latest
 from cuda_harness.state.results import Timing
+from cuda_harness.tools.evolve.population import rounds_as_rows
 
 if TYPE_CHECKING:
     from cuda_harness.agents.context import Services
@@ -65,6 +66,7 @@ def deliver(state: HarnessState, services: "Services") -> Result:
         else None,
         "profile": shown.profile.model_dump(mode="json") if shown and shown.profile else None,
         "attempts": [_row(a) for a in state.attempts.values()],
+        "branches": rounds_as_rows(state.rounds, state.attempts),
         "assumptions": [a.model_dump(mode="json") for a in state.ir.assumptions] if state.ir else [],
         "stop": stop_reason(state).model_dump(mode="json"),
         "usage": services.ledger.spend().model_dump(mode="json"),
