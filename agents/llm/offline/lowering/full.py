@@ -25,7 +25,7 @@ def lower_full(building: Building, primitive: Primitive) -> None:
     decode = unflatten(text, primitive.inner, primitive.bound.extents, "flat", names)
     term = emitter.value(node.body)
     size = text.size(total)
-    scratch = _partials(building, primitive, reduction, parts)
+    scratch = partials(building, primitive, reduction, parts)
     text.types.update({n: d for n, (d, _) in building.scratch.items()})
     pointers = [text.pointer(s, written=True) for s in scratch]
     real = reduction.real
@@ -59,7 +59,8 @@ def lower_full(building: Building, primitive: Primitive) -> None:
     )
 
 
-def _partials(building: Building, primitive: Primitive, reduction: Reduction, parts: str) -> list[str]:
+def partials(building: Building, primitive: Primitive, reduction: Reduction, parts: str) -> list[str]:
+    """Declare the scratch buffers of the partial results, and of their places where an index is wanted."""
     taken = {*building.problem.arrays, *building.problem.scalars, *building.problem.dims, *building.scratch}
 
     def fresh(wanted: str) -> str:

@@ -8,6 +8,7 @@ from cuda_harness.agents.llm.offline.language.parse import FormulaError
 from cuda_harness.agents.llm.offline.lowering.columns import lower_columns, suits_columns
 from cuda_harness.agents.llm.offline.lowering.elementwise import in_step, lower_map, lower_threads
 from cuda_harness.agents.llm.offline.lowering.full import lower_full
+from cuda_harness.agents.llm.offline.lowering.gather import GATHER_IDEAS, lower_gather, suits_gather
 from cuda_harness.agents.llm.offline.lowering.held import HELD_IDEAS, lower_held, suits_held
 from cuda_harness.agents.llm.offline.lowering.matmul import contraction_of, lower_matmul
 from cuda_harness.agents.llm.offline.lowering.plan import Building
@@ -109,6 +110,8 @@ def _alone(building: Building, primitive: Primitive, *, packed: bool, style: Sty
         lower_threads(building, primitive)
     elif contraction is not None:
         lower_matmul(building, primitive, contraction)
+    elif style.has(*GATHER_IDEAS) and suits_gather(building, primitive):
+        lower_gather(building, primitive, style)
     elif primitive.reduction is not None and not primitive.outer:
         lower_full(building, primitive)
     elif suits_columns(primitive):
