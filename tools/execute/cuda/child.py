@@ -78,7 +78,9 @@ def answer_job(header: dict[str, Any], blobs: list[bytes], device: Any, modules:
 
         if header["do"] == "time":
             return clock.time_job(header, blobs, device)
-        return {"status": "ok", **clock.ceilings(device)}, []
+        if header["do"] == "ceilings":
+            return {"status": "ok", **clock.ceilings(device)}, []
+        return environment(f"the child knows no job {header['do']!r}"), []
     except Failed as exc:
         return exc.answer, []
     except Exception as exc:  # noqa: BLE001 - a mistake of ours must not look like the candidate's

@@ -147,10 +147,12 @@ class CudaExecutor:
             job.source, arch=job.arch, fast_math=job.fast_math, max_registers=job.max_registers,
             own_allocations=job.own_allocations,
         )  # fmt: skip
-        answered = self.ask(
-            header, blobs, deadline_s=job.deadline_s, max_bytes=needed * len(job.calls) + (1 << 20),
-            key=None if job.fresh_process else key,
-        )  # fmt: skip
+        most = needed * len(job.calls) + (1 << 20)
+        shared = None if job.fresh_process else key
+        answered = self.ask(header, blobs, deadline_s=job.deadline_s, max_bytes=most, key=shared)
+        # Contexts of waiting children hold memory: without them the buffers may fit.
+        if isinstance(answered, tuple) and _lacks_memory(answered[0]) and self._pool.trim():
+            answered = self.ask(header, blobs, deadline_s=job.deadline_s, max_bytes=most, key=shared)
         if isinstance(answered, JobFault | JobNotRun):
             return answered
         return _result(job, *answered)
@@ -376,6 +378,10 @@ def candidate_key(
     """Return the identity of a candidate: its text and options, whatever its tunables."""
     text = f"{arch}|{fast_math}|{max_registers}|{own_allocations}|{source}"
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _lacks_memory(header: dict[str, Any]) -> bool:
+    return header.get("reason") == "resources" and "needed_bytes" in header.get("evidence", {})
 
 
 def _is_clean(header: dict[str, Any]) -> bool:

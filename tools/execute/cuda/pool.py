@@ -98,6 +98,16 @@ class Pool:
         if worker is not None:
             worker.kill()
 
+    def trim(self) -> bool:
+        """End the children that wait, so that their contexts give memory back; returns whether there were any."""
+        with self._lock:
+            idle = [*self._kept.values(), *([self._spare] if self._spare else [])]
+            self._kept.clear()
+            self._spare = None
+        for worker in idle:
+            worker.kill()
+        return bool(idle)
+
     def prepare(self) -> None:
         """Start a spare unless one waits already; returns at once."""
         with self._lock:

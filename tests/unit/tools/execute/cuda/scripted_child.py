@@ -64,6 +64,9 @@ def main() -> None:
         try:
             with device_lock("scripted-0", exclusive=lock["exclusive"], timeout_s=lock["timeout_s"]) as held:
                 write_frame(answer, {"status": "started", "waited_s": held.waited_s})
+                if how == "no memory at first" and script.with_suffix(".told").exists():
+                    how = "ok"
+                script.with_suffix(".told").touch()
                 act(how, header, blobs, answer)
         except LockTimeout as exc:
             write_frame(answer, {"status": "not_run", "reason": "resources", "message": str(exc)})
@@ -85,7 +88,7 @@ def act(how: str, header: dict[str, Any], blobs: list[bytes], answer: Any) -> No
     elif how == "faults":
         write_frame(answer, {"status": "fault", "fault": "out_of_bounds", "message": "ILLEGAL_ADDRESS"})
         os._exit(0)
-    elif how == "no memory":
+    elif how.startswith("no memory"):
         write_frame(
             answer,
             {

@@ -123,6 +123,11 @@ def test_a_job_too_large_for_the_device_keeps_the_process_and_its_numbers(make: 
     assert (done.reason, done.evidence) == ("resources", {"needed_bytes": 9})
 
 
+def test_memory_held_by_waiting_children_is_given_back_before_a_job_is_too_large(make: Make) -> None:
+    executor = make("no memory at first")
+    assert isinstance(executor.run(job()), JobOk)
+
+
 def test_more_than_the_device_has_is_refused_before_any_transfer(make: Make) -> None:
     program = Program((Buffer("pid", "int64", 1 << 30, "out"),), ())
     done = make("ok").run(replace(job(), program=program))
