@@ -1,37 +1,44 @@
-"""The Profiler: times and explains verified kernels, and says what it could not measure."""
+"""The Profiler: times and explains verified kernels, and says what it could not measure; tools only, no model."""
+
+from typing import TYPE_CHECKING
 
 from langgraph.runtime import Runtime
 
-from cuda_harness.agents.context import RunContext
-from cuda_harness.state.expr import ExprError
+from cuda_harness.agents.context import RunContext, Services
+from cuda_harness.agents.judging import clock_of, suite_of
+from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.harness import ProfilerView, StateUpdate, node
-from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.results import KernelFacts, Profile, TimingNotMeasured, Verdict
+from cuda_harness.state.results import Profile, Timing, TimingNotMeasured, Verdict
 
-_FACTS = ("registers", "shared_bytes", "spill_store_bytes", "spill_load_bytes", "stack_bytes")
+if TYPE_CHECKING:
+    from cuda_harness.tools.profile.session import Clock
+    from cuda_harness.tools.profile.timing import Baseline
+    from cuda_harness.tools.profile.workload import Workload
+
+Measured = tuple[Timing | TimingNotMeasured, Profile]
 
 
 @node
 def profile_kernel(state: ProfilerView, runtime: Runtime[RunContext]) -> StateUpdate:
     """Return verified attempts with a time, or the reason for none, and a profile from what is known."""
     services = runtime.context.services(state.run_dir)
+    waiting = [
+        a for a in state.attempts.values() if a.status == "verified" and a.verdict is not None and a.timing is None
+    ]  # fmt: skip
     changed = {}
-    for attempt in state.attempts.values():
-        if attempt.status != "verified" or attempt.verdict is None or attempt.timing is not None:
-            continue
-        timing = TimingNotMeasured(reason=why_untimed(attempt.verdict))
-        profile = static_profile(attempt.verdict, state.ir)
+    bench: _Bench | None = None
+    for attempt in waiting:
+        clock = _clock(services, attempt)
+        if clock is not None and state.ir is not None:
+            bench = bench or _Bench(services, state, clock)
+            timing, profile = bench.measure(attempt)
+        else:
+            timing, profile = _unmeasured(attempt, state)
         folder = services.folder.attempt_dir(attempt.id)
         services.folder.write_json(f"{folder}/timing.json", timing.model_dump(mode="json"))
         services.folder.write_json(f"{folder}/profile.json", profile.model_dump(mode="json"))
         changed[attempt.id] = attempt.model_copy(update={"timing": timing, "profile": profile})
-        services.emit(
-            "kernel_profiled",
-            attempt=attempt.id,
-            rung=profile.rung,
-            timing=timing.status,
-            reason=timing.reason,
-        )
+        _tell(services, attempt, timing, profile)
     return {"attempts": changed}
 
 
@@ -42,45 +49,84 @@ def why_untimed(verdict: Verdict) -> str:
     return f"executor {verdict.executor!r} does not time plans"
 
 
-def static_profile(verdict: Verdict, ir: KernelIR | None) -> Profile:
-    """Return what compiler facts and the IR's cost tell; the bound is `unknown`, since nothing was measured.
-
-    Metrics: `KERNEL.registers`, `KERNEL.shared_bytes` ... per entry as ptxas reports them, and of the whole
-    problem at the target size `flops`, `bytes` and `flops_per_byte`. A fact that is not known has no entry.
-    """
-    metrics: dict[str, float] = {}
-    for facts in verdict.kernels:
-        for name in _FACTS:
-            value = getattr(facts, name)
-            if value is not None:
-                metrics[f"{facts.name}.{name}"] = float(value)
-    metrics.update(_cost(ir))
-    rung = "cubin" if verdict.kernels else "static"
-    return Profile(rung=rung, bound="unknown", sentence=_sentence(verdict.kernels, metrics), metrics=metrics)
+def baseline_of(attempts: dict[int, Attempt], attempt: Attempt) -> Attempt | None:
+    """Return the first verified kernel of the run, `None` when that is `attempt` itself."""
+    verified = [a for a in attempts.values() if a.status == "verified"]
+    first = min(verified, key=lambda a: a.id, default=None)
+    return first if first is not None and first.id != attempt.id and first.sha256 != attempt.sha256 else None
 
 
-def _cost(ir: KernelIR | None) -> dict[str, float]:
-    if ir is None:
-        return {}
-    try:
-        flops = ir.cost.flops.evaluate(ir.target_dims)
-        moved = ir.cost.bytes.evaluate(ir.target_dims)
-    except ExprError:
-        return {}
-    found = {name: float(value) for name, value in (("flops", flops), ("bytes", moved)) if value > 0}
-    if len(found) == 2:
-        found["flops_per_byte"] = flops / moved
-    return found
+def _unmeasured(attempt: Attempt, state: ProfilerView) -> Measured:
+    from cuda_harness.tools.profile.diagnose import static_profile
+
+    verdict = attempt.verdict
+    if verdict is None:
+        return TimingNotMeasured(reason="the kernel was not judged"), static_profile((), state.ir)
+    return TimingNotMeasured(reason=why_untimed(verdict)), static_profile(verdict.kernels, state.ir)
 
 
-def _sentence(kernels: tuple[KernelFacts, ...], metrics: dict[str, float]) -> str:
-    parts = []
-    spilled = [k.name for k in kernels if (k.spill_store_bytes or 0) + (k.spill_load_bytes or 0) > 0]
-    if spilled:
-        parts.append(f"registers spill to memory in {', '.join(spilled)}")
-    most = max((k.registers for k in kernels if k.registers is not None), default=None)
-    if most is not None:
-        parts.append(f"up to {most} registers a thread")
-    if "flops_per_byte" in metrics:
-        parts.append(f"{metrics['flops_per_byte']:.2g} operations for each byte that must move")
-    return "; ".join([*parts, "what bounds it was not measured"])
+def _clock(services: Services, attempt: Attempt) -> "Clock | None":
+    """Return the executor of the verdict where it can time plans."""
+    if attempt.verdict is None or attempt.verdict.executor.partition(":")[0] != "cuda":
+        return None
+    return clock_of(services)
+
+
+class _Bench:
+    """One workload for all kernels of this step: contents are drawn once."""
+
+    def __init__(self, services: Services, state: ProfilerView, clock: "Clock") -> None:
+        self.services, self.state, self.clock = services, state, clock
+        self.arch = state.target or services.target
+        self._work: Workload | None = None
+
+    def work(self) -> "Workload":
+        """Return contents and truths at the target size."""
+        from cuda_harness.tools.profile.workload import workload
+
+        if self._work is None:
+            ir = self.state.ir
+            assert ir is not None  # noqa: S101 - the caller asked
+            self._work = workload(ir, suite=suite_of(self.services, ir))
+        return self._work
+
+    def measure(self, attempt: Attempt) -> Measured:
+        """Return time and profile; what cannot be measured says why, and costs the kernel nothing."""
+        from cuda_harness.tools.profile.ceilings import Ceilings, ceilings
+        from cuda_harness.tools.profile.explain import explain
+        from cuda_harness.tools.profile.timing import time_kernel
+
+        kernel = self.services.folder.load_kernel(attempt.id)
+        work = self.work()
+        found = ceilings(self.clock)
+        limits = found if isinstance(found, Ceilings) else None
+        timing = time_kernel(
+            kernel, work, self.clock, arch=self.arch, seed=self.services.seed + attempt.id, baseline=self._baseline(attempt), limits=limits
+        )  # fmt: skip
+        profile = explain(kernel, work, self.clock, timing=timing, limits=limits, arch=self.arch)
+        return timing, profile
+
+    def _baseline(self, attempt: Attempt) -> "Baseline | None":
+        from cuda_harness.tools.profile.timing import Baseline
+
+        first = baseline_of(self.state.attempts, attempt)
+        if first is None:
+            return None
+        return Baseline(
+            f"attempt {first.id}, the first verified kernel", self.services.folder.load_kernel(first.id)
+        )
+
+
+def _tell(services: Services, attempt: Attempt, timing: Timing | TimingNotMeasured, profile: Profile) -> None:
+    timed = timing if isinstance(timing, Timing) else None
+    services.emit(
+        "kernel_profiled",
+        attempt=attempt.id,
+        rung=profile.rung,
+        bound=profile.bound,
+        timing="measured" if timed else "not_measured",
+        median_us=timed.median_us if timed else None,
+        sol_fraction=timed.sol_fraction if timed else None,
+        speedup_vs_baseline=timed.speedup_vs_baseline if timed else None,
+        reason=None if timed else getattr(timing, "reason", ""),
+    )

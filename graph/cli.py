@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cuda_harness.graph.commands import export, judge, look, run
+from cuda_harness.graph.commands import bench, export, judge, look, profile, run
 
 app = typer.Typer(
     name="cuda-harness",
@@ -19,6 +19,7 @@ for _command in (
     run.generate,
     run.resume,
     judge.verify,
+    profile.profile,
     look.show,
     look.trace,
     look.report,
@@ -26,6 +27,7 @@ for _command in (
     export.export,
 ):
     app.command()(_command)
+app.add_typer(bench.app)
 
 
 @app.callback(invoke_without_command=True)

@@ -264,3 +264,33 @@ class Profile(Model):
     """CUDABench's Performance-Score, by its own formula from counters in base units."""
     reason: str = ""
     """Why the profile stands on no higher rung."""
+
+
+class Against(Model):
+    """A second kernel, timed in turns with the first."""
+
+    bundle: str
+    verdict: Verdict
+    median_us: float | None = Field(default=None, gt=0)
+    ratio: float | None = Field(default=None, gt=0)
+    """Its time over that of the first kernel: above 1, the first is faster."""
+    ci95: tuple[float, float] | None = None
+    significant: bool | None = None
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    """Why there is no comparison; empty when there is one."""
+
+
+class ProfileReport(Document):
+    """What `profile` prints: the verdict, then time and what bounds it."""
+
+    KIND: ClassVar[str] = "cuda-harness/profile/1"
+
+    bundle: str
+    verdict: Verdict
+    timing: Timing | TimingNotMeasured | None = None
+    profile: Profile | None = None
+    against: Against | None = None
+    tunables: dict[str, int] | None = None
+    """The values that were timed, when they were searched for; else `None`: the plan's defaults."""
+    notes: tuple[str, ...] = ()

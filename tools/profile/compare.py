@@ -7,7 +7,8 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import TimingNotMeasured
 from cuda_harness.state.suite import Inputs
-from cuda_harness.tools.profile.session import Clock, Session
+from cuda_harness.tools.execute.protocol import Executor
+from cuda_harness.tools.profile.session import Session, as_clock
 from cuda_harness.tools.profile.stats import median_interval, paired_p_value, paired_ratio_interval
 from cuda_harness.tools.profile.timing import run_session
 from cuda_harness.tools.profile.workload import Workload, workload
@@ -42,7 +43,7 @@ class Comparison:
 
 
 def compare(
-    a: Kernel, b: Kernel, ir: KernelIR, executor: Clock, *, suite: Suite | None = None, specs: Inputs | None = None,
+    a: Kernel, b: Kernel, ir: KernelIR, executor: Executor, *, suite: Suite | None = None, specs: Inputs | None = None,
     work: Workload | None = None, arch: str | None = None, seed: int = 0, limit_s: float = 8.0, precision: float = 0.003,
 ) -> Comparison | TimingNotMeasured:  # fmt: skip
     """Return how two verified kernels of one IR compare at the target size.
@@ -60,9 +61,12 @@ def compare(
         limit_s: Wall seconds for the timed rounds.
         precision: Wanted relative half width of each median's interval.
     """
+    clock = as_clock(executor)
+    if clock is None:
+        return TimingNotMeasured(reason=f"executor {executor.name!r} does not time plans")
     made = work if work is not None else workload(ir, suite=suite, specs=specs)
     session = run_session(
-        [("a", a), ("b", b)], made, executor, arch=arch, seed=seed, limit_s=limit_s, precision=precision
+        [("a", a), ("b", b)], made, clock, arch=arch, seed=seed, limit_s=limit_s, precision=precision
     )
     if isinstance(session, TimingNotMeasured):
         return session

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,13 @@ class Clock(Executor, Protocol):
     ) -> tuple[dict[str, Any], list[bytes]] | JobFault | JobNotRun:
         """Send one job to a child."""
         ...
+
+
+def as_clock(executor: Executor) -> Clock | None:
+    """Return the executor as one that can time plans, `None` when it cannot."""
+    if all(hasattr(executor, name) for name in ("ask", "facts", "compile")):
+        return cast("Clock", executor)
+    return None
 
 
 @dataclass(frozen=True)
