@@ -5,6 +5,7 @@ from typing import Any
 from cuda_harness.agents.llm.offline.language.binding import Problem
 from cuda_harness.agents.llm.offline.language.nodes import Name, accesses, walk
 from cuda_harness.agents.llm.offline.language.parse import FormulaError
+from cuda_harness.agents.llm.offline.lowering.blocked import BLOCKED_IDEAS, lower_blocked
 from cuda_harness.agents.llm.offline.lowering.columns import lower_columns, suits_columns
 from cuda_harness.agents.llm.offline.lowering.elementwise import in_step, lower_map, lower_threads
 from cuda_harness.agents.llm.offline.lowering.full import lower_full
@@ -108,6 +109,8 @@ def _alone(building: Building, primitive: Primitive, *, packed: bool, style: Sty
         lower_scan(building, primitive)
     elif primitive.is_scan:
         lower_threads(building, primitive)
+    elif contraction is not None and style.has(*BLOCKED_IDEAS):
+        lower_blocked(building, primitive, contraction)
     elif contraction is not None:
         lower_matmul(building, primitive, contraction)
     elif style.has(*GATHER_IDEAS) and suits_gather(building, primitive):

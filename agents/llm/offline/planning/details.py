@@ -72,14 +72,14 @@ def read_dtype(text: Marked, details: Details) -> None:
         lambda _m: " ",
     )
     for dtype, pattern in _DTYPES:
-        match = text.take(rf"\b(?:{pattern})(?: precision)?\b")
+        match = text.take(rf"\b(?:(?:in|as) )?(?:{pattern})(?: precision)?\b")
         while match is not None:
             found.setdefault(dtype, match[0])
             if match[0].endswith("s") and re.search(
                 r"\d ?$", text.text[: match.start()]
             ):  # `1000 integers` is a count as well
                 text.text = f"{text.text[: match.start()]}elements {text.text[match.start() :]}"
-            match = text.take(rf"\b(?:{pattern})(?: precision)?\b")
+            match = text.take(rf"\b(?:(?:in|as) )?(?:{pattern})(?: precision)?\b")
     if (
         len(found) > 1
         and "float32" in found
