@@ -126,7 +126,7 @@ def sign_test(a: int, b: int) -> float | None:
     n = a + b
     if n == 0:
         return None
-    tail = sum(math.comb(n, k) for k in range(min(a, b) + 1)) / 2**n
+    tail = sum(math.comb(n, k) for k in range(min(a, b) + 1)) / (1 << n)
     return min(1.0, 2 * tail)
 
 

@@ -54,7 +54,11 @@ class Results:
         else:
             write_atomically(path, (json.dumps(dict(head), indent=1) + "\n").encode())
         self.head = dict(head)
-        self.rows = read_rows(root) if (root / "results.jsonl").is_file() else []
+        lines = root / "results.jsonl"
+        self.rows = read_rows(root) if lines.is_file() else []
+        if lines.is_file() and not lines.read_bytes().endswith(b"\n"):
+            with lines.open("ab") as stream:  # a line that a kill cut off stays alone
+                stream.write(b"\n")
 
     @property
     def done(self) -> set[Key]:

@@ -9,12 +9,14 @@ that, rows come in units of their own and are read as if they had the same.
 import csv
 import io
 import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuda_harness.tools.process import ProgramMissing, run
+from cuda_harness.tools.benchmarks.scripts import Data
+from cuda_harness.tools.process import ProgramMissing, allowed_environment, run
 
 PEAK_FFMA = "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained"
 SM_RATE = "sm__cycles_elapsed.avg.per_second"
@@ -101,14 +103,15 @@ def _flops(metrics: Mapping[str, float]) -> float:
     return (2 * metrics[FFMA] + metrics[FMUL] + metrics[FADD]) * metrics[SMSP_RATE]
 
 
-def measure(binary: Path, folder: Path) -> Score | NotScored:
+def measure(binary: Path, folder: Path, *, device: int | None = None) -> Score | NotScored:
     """Return score and time of a program run under ncu in `folder`, which holds its inputs."""
     ncu = shutil.which("ncu")
     if ncu is None:
         return NotScored("ncu is not installed")
     argv = [ncu, "--csv", "--print-units", "base", "--metrics", ",".join((*METRICS, DURATION)), str(binary)]
+    environment = allowed_environment({} if device is None else {"CUDA_VISIBLE_DEVICES": str(device)})
     try:
-        done = run(argv, timeout_s=NCU_SECONDS, cwd=folder, max_output=64 << 20)
+        done = run(argv, timeout_s=NCU_SECONDS, cwd=folder, env=environment, max_output=64 << 20)
     except ProgramMissing as exc:
         return NotScored(str(exc))
     text = done.stdout.decode("utf-8", "replace")
@@ -127,3 +130,15 @@ def measure(binary: Path, folder: Path) -> Score | NotScored:
     if isinstance(found, NotScored):
         return found
     return Score(found.score, found.bandwidth_utilization, found.compute_efficiency, found.kernel, time_us)
+
+
+def measure_on(binary: Path, data: Data | str, device: int | None) -> Score | NotScored:
+    """Return score and time of a program on a task's inputs, in a folder of its own."""
+    if isinstance(data, str):
+        return NotScored(data)
+    with tempfile.TemporaryDirectory(prefix="cuda-harness-ncu-") as name:
+        folder = Path(name)
+        (folder / "data").mkdir()
+        for relative, content in data.inputs.items():
+            (folder / relative).write_bytes(content)
+        return measure(binary, folder, device=device)

@@ -15,6 +15,7 @@ from cuda_harness.state.names import ITEM_BYTES
 from cuda_harness.state.serde import describe
 
 Level = Literal[1, 2, 3]
+ALL_LEVELS: tuple[Level, ...] = (1, 2, 3)
 _MAX_FILE = 1 << 28
 _PARTS = ("bench.cu", "gen.py", "compare.py")
 
