@@ -37,6 +37,8 @@ class Pool:
         self._kept: OrderedDict[str, Worker] = OrderedDict()
         self._busy: set[Worker] = set()
         self._closed = False
+        self.has_started = False
+        """Whether any child ever came up: CUDA works here."""
 
     def take(self, key: str | None) -> Worker:
         """Return the child that served `key` before, else a fresh one; the caller gives it back or drops it.
@@ -137,6 +139,7 @@ class Pool:
                 first = None
             if first is not None and first[0].get("status") == "ready":
                 worker.ready = first[0]["device"]
+                self.has_started = True
                 return
         if self._cancel.is_set():
             reason = "the run was cancelled"

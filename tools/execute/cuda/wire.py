@@ -1,15 +1,21 @@
 """Jobs of the GPU child as frames: the cubin, then the inputs call by call."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import (
     Array,
+    CallOutput,
     CopyOp,
     FillOp,
     Job,
+    JobFault,
+    JobNotRun,
+    JobOk,
+    JobResult,
     LaunchOp,
     Op,
     PointerArg,
@@ -38,6 +44,28 @@ def job_frame(job: Job, cubin: bytes) -> tuple[dict[str, Any], list[bytes]]:
         "full_output": job.full_output,
     }
     return header, blobs
+
+
+def job_result(job: Job, header: dict[str, Any], blobs: list[bytes]) -> JobResult:
+    """Return a child's answer as the result of its job."""
+    if header["status"] == "fault":
+        return JobFault(header["fault"], header["message"], header.get("evidence", {}))
+    if header["status"] != "ok":
+        reason: Literal["unsupported", "resources", "environment"] = header["reason"]
+        remedy = header.get("remedy") or (
+            "use smaller sizes" if reason == "resources" else "see `cuda-harness doctor`"
+        )
+        return JobNotRun(reason, header["message"], remedy, header.get("evidence", {}))
+    names = header["outputs"]
+    by_name = {b.name: b for b in job.program.buffers}
+    calls = []
+    for index, unwritten in enumerate(header["unwritten"]):
+        arrays = {}
+        if job.full_output:
+            for name, blob in zip(names, blobs[index * len(names) :], strict=False):
+                arrays[name] = np.frombuffer(blob, dtype=np_dtype(by_name[name].dtype)).copy()
+        calls.append(CallOutput(arrays, {n: int(v) for n, v in unwritten.items()}, {}))
+    return JobOk(tuple(calls), float(header["seconds"]), facts={"launches": float(header["launches"])})
 
 
 def encode_op(op: Op) -> dict[str, Any]:
