@@ -18,6 +18,8 @@ from cuda_harness.tools.synthesize.suite import Answer, Compare, Suite
 Array = NDArray[Any]
 Maker = Callable[[Array], Array | None]
 _PRECISION = "reduced precision"
+EQUALS_TRUTH = "equals the truth in every case"
+"""Why a plant is skipped that is no wrong output here."""
 
 
 def _rolled(a: Array) -> Array | None:
@@ -293,7 +295,7 @@ def _try(
         if not tried:
             skipped[label] = "has no meaning for this output"
         elif not differs:
-            skipped[label] = "equals the truth in every case"
+            skipped[label] = EQUALS_TRUTH
         else:
             plants.append(Plant(name=label, rejected=rejected))
 

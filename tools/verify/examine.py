@@ -1,5 +1,6 @@
 """The judge is judged: whether a suite may judge at all, and what speaks for its reference."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Failure
 from cuda_harness.state.suite import SuiteProof
-from cuda_harness.tools.synthesize.proof import influence, prove
+from cuda_harness.tools.synthesize.proof import EQUALS_TRUTH, influence, prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.suite import Answer, Suite
 from cuda_harness.tools.verify.cases import expected_of
@@ -72,6 +73,9 @@ def examine_suite(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failure
         return Failure(stage="shapes", class_="oracle", message=exc.message)
     if isinstance(proof, ReferenceFault):
         return fault_of(proof)
+    same = _identity(suite.ir, proof)
+    if same is not None:
+        return Failure(stage="shapes", class_="oracle", message=same)
     if not proof.passed:
         missed = [p.name for p in proof.plants if not p.rejected]
         unfair = [n for n, ok in proof.honest.items() if not ok]
@@ -84,6 +88,27 @@ def examine_suite(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failure
             stage="shapes", class_="weak_suite", message=text, evidence={"missed": missed, "unfair": unfair}
         )
     return proof
+
+
+_COPYING = re.compile(r"cop(?:y|ie)|identity|clone|memcpy|cast|conver|unchanged|load|move|transfer|pass")
+"""Words by which an IR says that an output may be an input as it came."""
+
+
+def _identity(ir: KernelIR, proof: SuiteProof) -> str | None:
+    """Return which output the reference merely copies though the IR speaks of no copy, `None` when there is none."""
+    words = " ".join(
+        (ir.name, ir.summary, *(f"{s.op} {s.formula}" for s in ir.steps), *ir.edge_rules)
+    ).lower()
+    if _COPYING.search(words):
+        return None
+    for tensor in ir.inputs:
+        for output in ir.outputs:
+            if [e.text for e in tensor.shape] != [e.text for e in output.shape]:
+                continue
+            label = f"copy of {tensor.name}" + ("" if len(ir.outputs) == 1 else f" ({output.name})")
+            if proof.skipped.get(label) == EQUALS_TRUTH:
+                return f"the reference returns input {tensor.name!r} as {output.name!r} in every case; the IR speaks of no copy"
+    return None
 
 
 def fault_of(fault: ReferenceFault) -> Failure:

@@ -15,6 +15,8 @@ from cuda_harness.state.kernel import LaunchPlan
 from cuda_harness.state.results import Verdict
 from cuda_harness.tools.execute import sandbox
 from cuda_harness.tools.synthesize.reference import ReferenceRunner
+from cuda_harness.tools.synthesize.suite import Suite
+from cuda_harness.tools.verify.examine import doubt_suite
 from cuda_harness.tools.verify.ladder import verify_bundle
 
 pytestmark = pytest.mark.skipif(not sandbox.probe().contains, reason="seccomp filters do not work here")
@@ -109,6 +111,29 @@ def test_a_reference_that_is_the_identity_is_refused_when_scalars_say_more(
 
     assert found.failure is not None
     assert found.failure.class_ == "oracle"
+
+
+@pytest.mark.parametrize(
+    ("formula", "refused"), [("y[i] = the values, smoothed", True), ("y[i] = a copy of x[i]", False)]
+)
+def test_a_reference_that_is_the_identity_is_refused_unless_a_copy_is_meant(
+    runner: ReferenceRunner, formula: str, refused: bool
+) -> None:
+    ir = {
+        **IR,
+        "scalars": [],
+        "steps": [{"id": "s", "op": "smooth", "reads": ["x"], "writes": ["y"], "formula": formula}],
+    }
+    body = "return {'y': inputs['x'].astype(np.float64)}"
+    plain = HEAD.replace("x, a = inputs['x'].astype(np.float64), scalars['a']", "pass")
+    suite = Suite(KernelIR.model_validate(ir), f"{plain}    {body}\n", runner=runner, seed=5)
+
+    doubt = doubt_suite(suite, ())
+
+    assert (doubt is not None) is refused, doubt
+    if doubt is not None:
+        assert doubt.class_ == "oracle"
+        assert "the reference returns input 'x' as 'y'" in doubt.message
 
 
 def test_an_input_marked_unused_must_not_matter(tmp_path: Path, runner: ReferenceRunner) -> None:
