@@ -16,6 +16,7 @@ from cuda_harness.graph.session import versions
 from cuda_harness.state.budget import Budget
 from cuda_harness.state.errors import ConfigError, ModelError, ToolchainError
 from cuda_harness.state.settings import Settings
+from cuda_harness.tools.archive.run_folder import new_run_id
 from cuda_harness.tools.benchmarks.binding import bind
 from cuda_harness.tools.benchmarks.grade import Grade, Grader
 from cuda_harness.tools.benchmarks.results import Results, Row, empty_row
@@ -127,6 +128,7 @@ class Bench:
             "target": self.settings.target or "",
             "clarified": bool(self.order.clarify),
             "versions": versions(),
+            "created": new_run_id(),
         }  # fmt: skip
 
     def run(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ FIELDS = (
 )  # fmt: skip
 """Of one line: those of CONTRACT 9, then our additions."""
 Row = dict[str, Any]
+_MAY_DIFFER = frozenset({"created", "versions"})
 Key = tuple[int, int, int]
 
 
@@ -45,7 +46,7 @@ class Results:
         path = root / "bench.json"
         if path.is_file():
             found = json.loads(path.read_text(encoding="utf-8"))
-            differing = sorted(k for k in head if found.get(k) != head[k] and k != "notes")
+            differing = sorted(k for k in head if found.get(k) != head[k] and k not in _MAY_DIFFER)
             if differing:
                 msg = f"{str(root)!r} holds results with another {', '.join(differing)}"
                 raise ConfigError(
@@ -53,7 +54,8 @@ class Results:
                 )
         else:
             write_atomically(path, (json.dumps(dict(head), indent=1) + "\n").encode())
-        self.head = dict(head)
+            found = dict(head)
+        self.head = {**head, "created": found.get("created", "")}
         lines = root / "results.jsonl"
         self.rows = read_rows(root) if lines.is_file() else []
         if lines.is_file() and not lines.read_bytes().endswith(b"\n"):
