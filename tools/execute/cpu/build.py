@@ -11,12 +11,14 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cuda_harness.state.errors import ExecutorUnavailable
-from cuda_harness.tools.process import Finished, ProgramMissing, allowed_environment, run
+from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
+from cuda_harness.tools.execute.cpu.contain import NO_SECCOMP, Bounds, compile_argv, compiler_environment
+from cuda_harness.tools.process import Finished, ProgramMissing, run
 
 HERE = Path(__file__).resolve().parent
 INCLUDE = HERE / "include"
@@ -27,6 +29,9 @@ ABI = "1"
 Mode = Literal["plain", "check"]
 _REMEDY = "install it, for example: apt-get install g++ (or use --executor cuda on a GPU machine)"
 _KEEP_BYTES = 2 << 30
+KERNEL_CPU_S = 15
+"""Processor seconds that a kernel's compilation may take; a typical one takes half a second."""
+_OWN_CPU_S = 120
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,14 @@ def flags_of(mode: Mode, *, fast_math: bool = False) -> list[str]:
 class BuildCache:
     """Files by key in the user's cache folder."""
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(self, root: Path | None = None, *, unsafe: bool = False) -> None:
+        """Open or make the cache.
+
+        Args:
+            root: Its folder; `None`: the user's cache folder.
+            unsafe: Let the compiler read foreign text even where it cannot be contained.
+        """
+        self.unsafe = unsafe
         base = os.environ.get("XDG_CACHE_HOME")
         default = Path(base) if base else Path.home() / ".cache"
         self.root = (root or default / "cuda-harness") / "cpu"
@@ -200,7 +212,7 @@ def runner(cache: BuildCache, mode: Mode) -> Path:
             host_compiler().path, "-std=c++17", "-O2", "-g1", "-w", *(["-DSIM_CHECK"] if mode == "check" else []),
             f"-I{INCLUDE}", f"-I{NATIVE}", *map(str, sources), "-rdynamic", "-o", str(out), "-ldl", "-lpthread", "-lrt",
         ]  # fmt: skip
-        done = _compile(argv, folder, timeout_s=180)
+        done = _compile(cache, argv, folder, timeout_s=180)
         if not done.ok:
             reason = f"building the {mode} runner failed: {done.text()[:400]}"
             raise ExecutorUnavailable(
@@ -223,7 +235,7 @@ def precompiled_header(cache: BuildCache, mode: Mode, *, fast_math: bool) -> Pat
             host_compiler().path, *flags_of(mode, fast_math=fast_math), f"-I{INCLUDE}", "-x", "c++-header",
             str(INCLUDE / "sim.h"), "-o", str(folder / "sim.h.gch"),
         ]  # fmt: skip
-        if not _compile(argv, folder, timeout_s=180).ok:
+        if not _compile(cache, argv, folder, timeout_s=180).ok:
             return None
         return cache.publish(key, "sim.h.gch", folder / "sim.h.gch").parent
     finally:
@@ -248,7 +260,9 @@ def kernel_library(
             f"-I{INCLUDE}", "-shared", "-nostartfiles", "-Wl,-z,now", "-Wl,--hash-style=gnu", "-fuse-ld=bfd",
             "-nodefaultlibs", "-x", "c++", str(source), "-x", "none", "-o", str(folder / "kernel.so"), "-lm", "-lc", "-lgcc",
         ]  # fmt: skip
-        done = _compile(argv, folder, timeout_s=timeout_s)
+        done = _compile(
+            cache, argv, folder, timeout_s=timeout_s, cpu_s=KERNEL_CPU_S, readable=[header] if header else []
+        )
         if not done.ok:
             return done
         return cache.publish(key, "kernel.so", folder / "kernel.so")
@@ -256,8 +270,59 @@ def kernel_library(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compile(argv: list[str], folder: Path, *, timeout_s: float) -> Finished:
-    """Run g++ with the build's own folder as its only temporary place."""
-    return run(
-        argv, timeout_s=timeout_s, cwd=folder, env=allowed_environment({"TMPDIR": str(folder), "LC_ALL": "C"})
-    )
+def launcher(cache: BuildCache) -> Path:
+    """Return the program that contains the compiler, built when the cache has none.
+
+    Raises:
+        ExecutorUnavailable: If g++ cannot build it.
+    """
+    key = key_of("launcher")
+    found = cache.lookup(key, "contain")
+    if found is not None:
+        return found
+    folder = cache.scratch()
+    try:
+        compiler = host_compiler().path
+        out = folder / "contain"
+        argv = [
+            compiler,
+            "-std=c++17",
+            "-O1",
+            "-w",
+            f"-I{NATIVE}",
+            str(NATIVE / "contain.cpp"),
+            "-o",
+            str(out),
+        ]
+        # The one compilation that nothing contains: its text is ours, and there is no launcher yet.
+        done = run(argv, timeout_s=120, cwd=folder, env=compiler_environment(compiler, folder))
+        if not done.ok:
+            reason = f"building the compiler's sandbox failed: {done.text()[:400]}"
+            raise ExecutorUnavailable("cpu", reason, remedy="install a working g++ and the kernel's headers")
+        out.chmod(0o755)
+        return cache.publish(key, "contain", out)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compile(
+    cache: BuildCache,
+    argv: list[str],
+    folder: Path,
+    *,
+    timeout_s: float,
+    cpu_s: int = _OWN_CPU_S,
+    readable: Sequence[Path] = (),
+) -> Finished:
+    """Run g++ contained, with the build's own folder as the only place to write.
+
+    Raises:
+        SandboxUnavailable: If it cannot be contained here and the cache was not opened as unsafe.
+    """
+    bounds = Bounds((INCLUDE, NATIVE, PRELUDE, *readable), folder, cpu_s)
+    command = compile_argv(launcher(cache), argv, bounds, unsafe=cache.unsafe)
+    done = run(command, timeout_s=timeout_s, cwd=folder, env=compiler_environment(argv[0], folder))
+    if done.returncode == NO_SECCOMP:
+        msg = "the compiler cannot be contained here: seccomp filters do not work"
+        raise SandboxUnavailable(msg, remedy="use a kernel with seccomp, or --unsafe-exec for code you trust")
+    return done

@@ -18,6 +18,7 @@ import numpy as np
 from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
+from cuda_harness.tools.execute.cpu.contain import SYSTEM_READABLE, bubblewrapped
 from cuda_harness.tools.execute.cpu.limits import launch_fault
 from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, rewrite
 from cuda_harness.tools.execute.cpu.symbols import DEVICE_HEAP, foreign_symbols
@@ -54,7 +55,6 @@ _MOVED_PER_S = 0.4e9
 """Bytes of buffers a second that are filled, copied into and out of the child, and checked."""
 _SAMPLE_S = 0.02
 """A sample shorter than this says little: more blocks are run."""
-_SYSTEM_READABLE = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
 _HEAD = 4096
 """Bytes before the contents in the shared memory: the runner's progress word."""
 
@@ -105,7 +105,7 @@ class CpuExecutor:
             cancel: When set, running children are ended at once.
         """
         host_compiler()
-        self._cache = BuildCache(cache)
+        self._cache = BuildCache(cache, unsafe=unsafe)
         self._unsafe = unsafe
         self._workers = workers or min(MAX_WORKERS, len(os.sched_getaffinity(0)))
         self._cancel = cancel
@@ -174,6 +174,8 @@ class CpuExecutor:
         self, job: Job, library: Path, order: int, stack: contextlib.ExitStack
     ) -> JobResult | None:
         layout = _layout(job.program)
+        program = runner(self._cache, job.mode)
+        wrapped = bubblewrapped([*SYSTEM_READABLE, str(program), str(library)])
         memory = os.memfd_create("cuda-harness-job", os.MFD_CLOEXEC)
         stack.callback(os.close, memory)
         size = _HEAD + layout.bytes * len(job.calls)
@@ -188,7 +190,7 @@ class CpuExecutor:
         result_read, result_write = os.pipe()
         secret = secrets.token_hex(16)
         spec = _job_text(
-            job, library, layout, secret, workers=self._workers, unsafe=self._unsafe, order=order
+            job, library, layout, secret, workers=self._workers, unsafe=self._unsafe or bool(wrapped), order=order
         ).encode()
         answer: list[bytes] = []
         feeder = threading.Thread(target=_feed, args=(job_write, spec), daemon=True)
@@ -197,7 +199,7 @@ class CpuExecutor:
         reader.start()
         try:
             done = run(
-                [runner(self._cache, job.mode), str(job_read), str(memory), str(result_write)],
+                [*wrapped, str(program), str(job_read), str(memory), str(result_write)],
                 timeout_s=job.deadline_s, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, max_output=65_536,
                 pass_fds=(job_read, memory, result_write), cancel=self._cancel,
             )  # fmt: skip
@@ -206,6 +208,8 @@ class CpuExecutor:
             os.close(result_write)
             reader.join(5)
             feeder.join(5)
+        if wrapped and done.returncode is not None and done.returncode > 128:
+            done = replace(done, returncode=128 - done.returncode)  # bubblewrap's way to tell of a signal
         said = b"".join(answer)
         # Another writer on the channel does not know the secret: what it says counts as no answer.
         honest = said.removeprefix(secret.encode()) if said.startswith(secret.encode()) else b""
@@ -327,6 +331,10 @@ def _compile_failed(done: Finished) -> JobFault | JobNotRun:
     if done.status != "exited":
         return JobFault("compile", f"g++ did not end within {done.seconds:.0f} s")
     log = done.text()
+    beyond = re.search(r"CPU time limit|Killed signal|out of memory|memory exhausted|File size limit", log)
+    if beyond:
+        what = "time" if "time" in beyond.group() else "memory or disk"
+        return JobFault("compile", f"g++ needs too much {what} for this source: {beyond.group()}")
     mark = re.search(r"cuda_harness unsupported: ([^\n\"]{1,200})", log)
     line = re.search(r"kernel\.cu:(\d+):", log)
     evidence = {"line": int(line.group(1))} if line else {}
@@ -405,7 +413,7 @@ def _job_text(
 ) -> str:
     cpu_seconds = job.deadline_s * max(1, workers)
     lines = [f"secret {secret}", f"library {library}"]
-    lines += [f"readable {p}" for p in _SYSTEM_READABLE]
+    lines += [f"readable {p}" for p in SYSTEM_READABLE]
     lines.append(
         f"limits {len(job.calls)} {workers} {cpu_seconds:.1f} {job.memory_bytes} {int(unsafe)} {job.poison & 0xFFFFFFFF} {layout.bytes} {order}"
     )

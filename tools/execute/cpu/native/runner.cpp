@@ -4,27 +4,18 @@
 //
 // The job is text, one item a line; tensor contents lie in the shared memory of MEMORY_FD; the report is one line
 // of JSON on RESULT_FD. Nothing of the kernel's own output is believed.
+#include "closing.h"
 #include "runtime.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <malloc.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/landlock.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <ucontext.h>
-#include <unistd.h>
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -163,13 +154,6 @@ std::string describe_address(const void *address, size_t bytes, std::string *nam
 namespace {
 
 // ---- the sandbox ----
-#define ALLOW(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (n), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
-
-bool filter(sock_filter *program, unsigned short length) {
-  sock_fprog p{length, program};
-  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &p) == 0;
-}
-
 // Before the foreign code is mapped: what loading a library needs, and nothing that starts or reaches anything.
 bool close_sandbox_for_loading() {
   sock_filter program[] = {
@@ -250,33 +234,6 @@ bool close_sandbox_for_running() {
        ALLOW(SYS_sched_getaffinity), ALLOW(SYS_getrandom),  // malloc in a thread that had no need of it before
        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP)});
   return filter(program.data(), (unsigned short)program.size());
-}
-
-// No file but the libraries and the program itself, all read-only.
-bool close_files(const std::vector<std::string> &readable) {
-  const int abi = (int)syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
-  if (abi < 1) return false;
-  landlock_ruleset_attr attributes{};
-  attributes.handled_access_fs = (1ull << 13) - 1;
-  if (abi >= 2) attributes.handled_access_fs |= 1ull << 13;
-  if (abi >= 3) attributes.handled_access_fs |= 1ull << 14;
-  const int rules = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes.handled_access_fs, 0);
-  if (rules < 0) return false;
-  for (const auto &path : readable) {
-    const int fd = open(path.c_str(), O_PATH | O_CLOEXEC);
-    if (fd < 0) continue;
-    struct stat s;
-    fstat(fd, &s);
-    landlock_path_beneath_attr beneath{};
-    beneath.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE;
-    if (S_ISDIR(s.st_mode)) beneath.allowed_access |= LANDLOCK_ACCESS_FS_READ_DIR;
-    beneath.parent_fd = fd;
-    syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0);
-    close(fd);
-  }
-  const bool done = syscall(SYS_landlock_restrict_self, rules, 0) == 0;
-  close(rules);
-  return done;
 }
 
 // ---- faults of the foreign code ----
@@ -610,9 +567,8 @@ int main(int argc, char **argv) {
   std::vector<std::string> readable = job.readable;
   readable.push_back(job.library);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  const bool files_closed = close_files(readable);
+  close_files(readable);  // no file but the libraries and the program itself, all read-only
   const bool calls_closed = close_sandbox_for_loading();
-  (void)files_closed;
   if (!calls_closed && !job.unsafe) {
     send("{\"status\":\"no_sandbox\",\"message\":\"seccomp filters do not work here\"}\n");
     _exit(0);
