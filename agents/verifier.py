@@ -4,6 +4,7 @@ from langgraph.runtime import Runtime
 
 from cuda_harness.agents.context import RunContext
 from cuda_harness.agents.judging import suite_of
+from cuda_harness.agents.tracing import tool_ran
 from cuda_harness.state.errors import StateError
 from cuda_harness.state.harness import StateUpdate, VerifierView, node
 from cuda_harness.state.lineage import latest
@@ -32,6 +33,12 @@ def judge_kernel(state: VerifierView, runtime: Runtime[RunContext]) -> StateUpda
             status=stage.status,
             detail=stage.detail[:200],
         )
+        if stage.status != "not_measured":
+            tool_ran(
+                f"verify.{stage.name}", seconds=stage.seconds, inputs={"attempt": attempt.id, "stage": stage.name},
+                outputs={"status": stage.status, "detail": stage.detail, "covered": stage.covered},
+                metadata={"attempt": attempt.id, "stage": stage.name, "files": folder.attempt_dir(attempt.id)},
+            )  # fmt: skip
 
     verdict = judge(
         folder.load_kernel(attempt.id), state.ir, suite, executor=services.executor, compiler=services.compiler,

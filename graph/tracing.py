@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PROJECT = "cuda-harness"
 """LangSmith project where the environment names none."""
+_PATIENCE_MS = (3_000, 5_000)
+"""To connect to LangSmith, and to wait for its answer."""
 
 
 class RunTracer(LangChainTracer):
@@ -90,10 +92,16 @@ def _is_uploaded_anyway() -> bool:
 
 
 def _uploader() -> "Client | None":
+    """Return a client of LangSmith's with a patience that suits the end of a run, `None` where it is not set up."""
     from langsmith import Client
     from langsmith.utils import tracing_is_enabled
+    from urllib3.util import Retry
 
-    return Client() if tracing_is_enabled() is True else None
+    if tracing_is_enabled() is not True:
+        return None
+    again = Retry(total=1, read=0, backoff_factor=0.2, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False,
+                  allowed_methods=None, respect_retry_after_header=False)  # fmt: skip
+    return Client(timeout_ms=_PATIENCE_MS, retry_config=again)
 
 
 def _project() -> str:

@@ -17,6 +17,8 @@ def labels(run: Run) -> tuple[list[str], dict[str, Any]]:
     tags, extra = _from_metadata(metadata)
     outputs = run.get("outputs")
     node = metadata.get("langgraph_node")
+    if node is not None and run.get("run_type") == "tool":
+        tags.insert(0, f"role:{node}")
     if node is not None and run.get("name") == node and isinstance(outputs, Mapping):
         tags.append(f"role:{node}")
         attempts = outputs.get("attempts")

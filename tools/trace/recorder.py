@@ -7,6 +7,7 @@ by the root of each.
 
 import contextlib
 import json
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -194,6 +195,12 @@ def _flush(client: Client | None) -> None:
     worker = threading.Thread(target=wait, name="cuda-harness-upload", daemon=True)
     worker.start()
     worker.join(FLUSH_S)
+    waiting: queue.Queue[Any] | None = getattr(client, "tracing_queue", None)
+    if worker.is_alive() and waiting is not None:  # or the end of the process would wait for each of them
+        with contextlib.suppress(queue.Empty):
+            while True:
+                waiting.get_nowait()
+                waiting.task_done()
 
 
 def _clean(run: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
