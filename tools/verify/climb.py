@@ -26,7 +26,7 @@ from cuda_harness.tools.ir.placement import expand_on
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.toolchain.nvrtc import Compiler
-from cuda_harness.tools.toolchain.source import SourceFacts
+from cuda_harness.tools.toolchain.source import Remark, SourceFacts
 from cuda_harness.tools.verify.policy import launches
 
 
@@ -59,6 +59,8 @@ class Climb:
     kernels: tuple[KernelFacts, ...] = ()
     warnings: list[str] = field(default_factory=list)
     facts: SourceFacts = field(default_factory=SourceFacts)
+    float_atomics: tuple[Remark, ...] = ()
+    """Where floats are summed by atomics; the order of threads may show in the bits."""
     scaled: dict[str, int] | None = None
     covered: dict[str, Any] = field(default_factory=dict)
     """What the stage under way has exercised."""

@@ -222,12 +222,23 @@ def test_other_bits_are_a_warning_unless_determinism_is_asked_for() -> None:
     assert (strict.outcome, strict.failure.class_) == ("rejected", "nondeterministic")
 
 
-def test_float_atomics_are_refused_only_under_determinism() -> None:
+def late(size: int) -> Answer:
+    """Other bits in each order, where there are elements enough."""
+    return lambda x, a, call, job: drifting()(x, a, call, job) if x.size > size else scaled(x, a, call, job)
+
+
+def test_float_atomics_are_judged_by_their_bits_under_determinism() -> None:
     source = SOURCE.replace("{}", "{ atomicAdd(&y[n], a); }")
+    deterministic = {**IR, "numerics": {"deterministic": True}}
     assert verdict(source=source).accepted
-    strict = verdict(source=source, ir={**IR, "numerics": {"deterministic": True}})
-    assert strict.failure is not None
-    assert (strict.failure.stage, strict.failure.class_) == ("policy", "nondeterministic")
+    same = verdict(source=source, ir=deterministic)
+    assert same.accepted, same.failure
+    assert any("equal in 5 runs in other orders, so it is accepted" in w for w in same.warnings)
+    other = verdict(ScriptedExecutor(late(3_000)), source=source, ir=deterministic)
+    assert other.failure is not None
+    assert (other.failure.stage, other.failure.class_) == ("repeat", "nondeterministic")
+    assert "in another order" in other.failure.message
+    assert other.failure.evidence["line"] == 1
 
 
 def test_without_a_checker_tiny_is_not_measured_and_does_not_block() -> None:
