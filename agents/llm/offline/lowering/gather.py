@@ -52,7 +52,7 @@ def lower_gather(building: Building, primitive: Primitive, style: Style) -> None
     building.keep(primitive.target)
     total = product(primitive.inner_extents)
     vec = max(1, 16 // max(_bytes(building, a.name) for a in accesses(node.body) if a.indices))
-    building.tune("VEC", [vec, *(v for v in (vec // 2,) if v > 0)])
+    building.tune("VEC", [vec])
     building.tune("ITEMS", [8, 4, 2] if style.has("instruction_parallelism") else [4, 8, 2])
     waves = building.tune("WAVES", [4, 8, 2])
     blocks = f"max(1, min(cdiv({total}, BLOCK*VEC*ITEMS), num_sms*{waves}))"

@@ -1,7 +1,7 @@
 """Row programs for bandwidth: a row is read once, in packs, and stays in registers until all its results are out.
 
 GROUP threads share a row: a warp, or a block of its own. Each holds ITEMS packs of VEC elements, all loaded before the
-first is used; rows that are too long for that, or no whole number of packs, take the plain kernels of `rows`.
+first is used; VEC is 1 where a row is no whole number of packs. Rows that are too long take the plain kernels of `rows`.
 """
 
 from dataclasses import dataclass, field
@@ -123,9 +123,9 @@ def lower_held(building: Building, program: RowProgram, needed: set[str], style:
     widest = max(ITEM_BYTES[_dtype(row, a)] for a in [*_full(program), *_whole(program)])
     vec = max(1, 16 // widest)
     group = _group(building, program, vec, style)
-    building.tune("VEC", [vec, *(v for v in (vec // 2,) if v > 0)])
+    width = f"({vec} if ({cols}) % {vec} == 0 else 1)"
     building.tune("GROUP", group)
-    building.defines["ITEMS"] = f"max(1, min(cdiv({cols}, GROUP*VEC), {MOST_ITEMS}))"
+    building.defines |= {"VEC": width, "ITEMS": f"max(1, min(cdiv({cols}, GROUP*{width}), {MOST_ITEMS}))"}
     text.helpers["Pack"] = "template <typename T> struct alignas(sizeof(T) * VEC) Pack { T v[VEC]; };"
     bounds = "GROUP > 32 ? GROUP : 128" if style.has("launch_bounds") else ""
     building.add(text, f"""{text.signature(bounds=bounds)} {{
@@ -139,7 +139,7 @@ def lower_held(building: Building, program: RowProgram, needed: set[str], style:
     grid = f"min(cdiv({rows}, {per_block}), {MAX_BLOCKS})"
     if style.has("persistent_grid"):
         grid = f"min(cdiv({rows}, {per_block}), num_sms*{building.tune('WAVES', [16, 8, 32, 4])})"
-    fits = f"({cols} % VEC == 0) * ({cols} <= {MOST_ITEMS}*GROUP*VEC)"
+    fits = f"({cols}) <= {MOST_ITEMS}*GROUP*{width}"
     building.launch(text, grid=grid, block=["GROUP if GROUP > 32 else 128"], when=fits)
     lower_rows(building, program, needed, otherwise=fits)
     building.notes.append("a row stays in the registers of GROUP threads, ITEMS packs of VEC elements each")

@@ -7,6 +7,7 @@ from cuda_harness.agents.llm.offline.language.nodes import Name, accesses, walk
 from cuda_harness.agents.llm.offline.language.parse import FormulaError
 from cuda_harness.agents.llm.offline.lowering.blocked import BLOCKED_IDEAS, lower_blocked
 from cuda_harness.agents.llm.offline.lowering.columns import lower_columns, suits_columns
+from cuda_harness.agents.llm.offline.lowering.columns_split import SPLIT_IDEAS, lower_split, suits_split
 from cuda_harness.agents.llm.offline.lowering.elementwise import in_step, lower_map, lower_threads
 from cuda_harness.agents.llm.offline.lowering.full import lower_full
 from cuda_harness.agents.llm.offline.lowering.gather import GATHER_IDEAS, lower_gather, suits_gather
@@ -117,6 +118,8 @@ def _alone(building: Building, primitive: Primitive, *, packed: bool, style: Sty
         lower_gather(building, primitive, style)
     elif primitive.reduction is not None and not primitive.outer:
         lower_full(building, primitive)
+    elif suits_columns(primitive) and style.has(*SPLIT_IDEAS) and suits_split(building, primitive):
+        lower_split(building, primitive, style)
     elif suits_columns(primitive):
         lower_columns(building, primitive)
     elif primitive.reduction is not None:

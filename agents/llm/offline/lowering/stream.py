@@ -79,7 +79,7 @@ def lower_stream(building: Building, primitive: Primitive, style: Style) -> None
 }}""")  # fmt: skip
     widest = max(ITEM_BYTES[d] for d in dtypes.values())
     vec = max(1, 16 // widest)
-    building.tune("VEC", [vec, *(v for v in (vec // 2, 1) if 0 < v < vec)])
+    building.tune("VEC", [vec])
     ahead = style.has("instruction_parallelism")
     building.tune("ITEMS", [4, 2, 8, 1] if ahead else [2, 1, 4])
     block = building.tune("BLOCK", [256, 512, 128, 1024])
