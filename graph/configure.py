@@ -22,6 +22,7 @@ _ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "SEED": ("seed",),
     "CACHE": ("cache",),
     "PROMPTS": ("prompts",),
+    "LOG": ("log",),
     "UNSAFE_EXEC": ("unsafe_exec",),
     "LADDER_SECONDS": ("ladder_seconds",),
     "MAX_CALLS": ("budget", "max_calls"),

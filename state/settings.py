@@ -1,5 +1,7 @@
 """Settings of a run, read once (flag > environment `CUDA_HARNESS_*` > `cuda-harness.toml` > default)."""
 
+from typing import Literal
+
 from pydantic import Field, SecretStr
 
 from cuda_harness.state.budget import Budget, Price
@@ -42,6 +44,8 @@ class Settings(Model):
     unsafe_exec: bool = False
     cache: str | None = None
     """Folder for compiled artefacts; `None`: the user's cache folder."""
+    log: Literal["file", "json", "console"] = "file"
+    """Where events go beside the run's `events.jsonl`: nowhere, or to stderr as JSON lines or for a person to read."""
     redact: tuple[str, ...] = ()
     """Further regular expressions whose matches never reach a log or a trace."""
     ladder_seconds: float = Field(default=180.0, gt=0)

@@ -1,7 +1,9 @@
-"""`events.jsonl`: one structlog event a line, with the run's and the trace's ids."""
+"""`events.jsonl`: one structlog event a line, with the run's and the trace's ids; by setting on stderr as well."""
 
+import contextlib
 import json
 import os
+import sys
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -51,8 +53,10 @@ def log_event(run_dir: Path, event: str, fields: Mapping[str, Any], *, settings:
     """
     clean = redactor(settings)
 
-    def render(_logger: object, _method: str, found: MutableMapping[str, Any]) -> str:
-        return json.dumps(clean.value(dict(found)), ensure_ascii=False)
+    def redact(_logger: object, _method: str, found: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        kept: MutableMapping[str, Any] = clean.value(dict(found))
+        _also_on_stderr(settings.log, kept)
+        return kept
 
     logger = structlog.wrap_logger(
         _LineWriter(run_dir / "events.jsonl"),
@@ -61,10 +65,24 @@ def log_event(run_dir: Path, event: str, fields: Mapping[str, Any], *, settings:
             _trace_ids,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            render,
+            redact,
+            structlog.processors.JSONRenderer(ensure_ascii=False),
         ],
     )
     try:
         logger.info(event, **fields)
     except OSError:
         return
+
+
+def _also_on_stderr(form: str, event: Mapping[str, Any]) -> None:
+    """Show an event on stderr; a closed stream loses the line, never the run."""
+    if form == "file":
+        return
+    if form == "json":
+        line = json.dumps(event, ensure_ascii=False)
+    else:
+        shown = {k: "".join(c if c.isprintable() else "?" for c in str(v)) for k, v in event.items()}
+        line = str(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())(None, "info", shown))
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(line + "\n")
