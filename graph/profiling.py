@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import (
     Against,
+    LibraryTime,
     ProfileReport,
     StageResult,
     Timing,
@@ -35,6 +37,7 @@ class Options:
     against: Path | None = None
     tune: bool = False
     counters: bool = True
+    libraries: bool = True
     max_seconds: float | None = None
 
 
@@ -74,16 +77,15 @@ def profile_bundle(
         clock = as_clock(made)
         if clock is None:
             reason = "the kernel ran on the CPU executor, whose time says nothing about a GPU"
-            return _without_time(report, against, reason)
+            return _without_time(report, against, reason, loaded.ir)
         if not report.verdict.accepted:
-            return _without_time(report, against, "only a verified kernel is timed")
+            return _without_time(report, against, "only a verified kernel is timed", loaded.ir)
         return _Bench(loaded, other, clock, settings, seed, options).fill(report, against)
 
 
-def _without_time(report: ProfileReport, against: Against | None, reason: str) -> ProfileReport:
+def _without_time(report: ProfileReport, against: Against | None, reason: str, ir: KernelIR) -> ProfileReport:
     from cuda_harness.tools.profile.diagnose import static_profile
 
-    ir = None
     profile = static_profile(report.verdict.kernels, ir)
     told = against.model_copy(update={"reason": reason}) if against is not None else None
     return report.model_copy(
@@ -139,6 +141,12 @@ class _Bench:
             if self.options.tune:
                 kernel, changes = self._tuned(kernel, work, suite)
             changes |= self._timed(kernel, work, limits)
+            timing = changes["timing"]
+            if self.options.libraries and isinstance(timing, Timing):
+                from cuda_harness.tools.profile.library import torch_times
+
+                times = torch_times(work, suite, self.clock, seed=self.seed)
+                changes["timing"] = timing.model_copy(update={"libraries": times})
             if against is not None:
                 changes["against"] = self._compared(kernel, work, against)
         return report.model_copy(update=changes)
@@ -219,6 +227,7 @@ def report_lines(report: ProfileReport) -> list[str]:
                 f"  floor: {timing.floor_us:.2f} us ({timing.floor_of}); {timing.sol_fraction:.1%} of the speed of light"
             )
         lines.extend(f"  note: {plain(n, 300)}" for n in timing.notes)
+        lines.extend(f"  {_library_line(x)}" for x in timing.libraries)
     elif timing is not None:
         lines.append(
             f"time: {'rejected' if timing.rejected else 'not measured'}: {plain(timing.reason, 600)}"
@@ -233,6 +242,16 @@ def report_lines(report: ProfileReport) -> list[str]:
         lines.append(f"against {plain(against.bundle, 200)}: {_comparison(against)}")
     lines.extend(f"note: {plain(n, 300)}" for n in report.notes)
     return lines
+
+
+def _library_line(found: LibraryTime) -> str:
+    from cuda_harness.graph.show import plain
+
+    if found.median_us is None:
+        return f"{plain(found.name, 80)}: not measured: {plain(found.reason, 200)}"
+    return f"{plain(found.name, 80)}: {found.median_us:.2f} us" + "".join(
+        f"; {plain(n, 200)}" for n in found.notes
+    )
 
 
 def _comparison(against: Against) -> str:

@@ -193,6 +193,19 @@ class Verdict(Document):
         return next((s for s in self.stages if s.name == name), None)
 
 
+class LibraryTime(Model):
+    """The time of a library's operator for the same problem, from a process of its own."""
+
+    name: str
+    median_us: float | None = Field(default=None, gt=0)
+    ci95_us: tuple[float, float] | None = None
+    samples: int = Field(default=0, ge=0)
+    version: str = ""
+    reason: str = ""
+    """Why there is no time."""
+    notes: tuple[str, ...] = ()
+
+
 class Timing(Model):
     """Time of the whole plan on a GPU, in microseconds; `median_us` is for cold caches."""
 
@@ -232,6 +245,8 @@ class Timing(Model):
     """Whether another process used the device meanwhile; `None`: not known."""
     precision: float | None = Field(default=None, ge=0)
     """Half the 95 % interval over the median."""
+    libraries: tuple[LibraryTime, ...] = ()
+    """What libraries need for the same problem."""
     notes: tuple[str, ...] = ()
 
 

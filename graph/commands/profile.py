@@ -30,6 +30,7 @@ def profile(
     max_seconds: MaxSeconds = None,
     tune: Annotated[bool, typer.Option("--tune", help="Search the plan's tunables first.")] = False,
     counters: Annotated[bool, typer.Option(help="Hardware counters through ncu.")] = True,
+    libraries: Annotated[bool, typer.Option(help="Times of PyTorch's operator as well.")] = True,
     out: Annotated[Path | None, typer.Option(help="Write the report to this file as well.")] = None,
     as_json: Json = False,
     unsafe_exec: UnsafeExec = False,
@@ -44,7 +45,9 @@ def profile(
             {"executor": executor, "target": target, "seed": seed, "unsafe_exec": unsafe_exec or None}
         )
         report = profile_bundle(
-            bundle, settings, Options(against=against, tune=tune, counters=counters, max_seconds=max_seconds)
+            bundle,
+            settings,
+            Options(against, tune=tune, counters=counters, libraries=libraries, max_seconds=max_seconds),
         )
         if out is not None:
             write_atomically(out, report.to_json().encode())
