@@ -12,8 +12,8 @@ TRUST = 1.0
 """How many tries the expected gain counts for against what was seen."""
 AFTER_FAILURE = 0.5
 """An idea whose kernel did not pass keeps this share of its expected gain beyond 1."""
-MOST_TRIES = 2
-"""Tries of one idea in a run: a second one only on another base."""
+MOST_FAILURES = 2
+"""Tries without a gain after which an idea is left alone; each on another base."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,12 @@ class Trial:
     verified: bool
     ratio: float | None
     """Measured speed-up over its base, `None` where it was not measured."""
-    better: bool
+    kept: bool
+    """Whether its kernel became the base."""
+    hopeless: bool = False
+    """Whether no second try on the same base can help: its author refused, repeated itself, or met a missing feature."""
+    gained: bool = False
+    """Whether it beat its base; an idea that did, but was not the best of its round, is tried again on the new base."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,14 @@ def trials(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt]) -> list
             contest = _contest_of(settled.contests, {a.id for a in own})
             verified = any(a.status == "verified" for a in own)
             ratio = contest.ratio if contest else None
-            found.append(Trial(plan.strategy, plan.parent, verified, ratio, bool(contest and contest.better)))
+            kept = contest is not None and contest.challenger == settled.winner
+            gained = contest is not None and contest.better
+            hopeless = verified or any(
+                a.duplicate_of is not None or a.failure_class == "unsupported" for a in own
+            )
+            found.append(
+                Trial(plan.strategy, plan.parent, verified, ratio, kept, hopeless or not own, gained)
+            )
     return found
 
 
@@ -59,16 +71,21 @@ def _contest_of(contests: Iterable[Contest], own: set[int]) -> Contest | None:
 def ranked(evidence: Evidence, tried: Iterable[Trial], *, base: int) -> list[Idea]:
     """Return the ideas that fit, the most promising first; ties keep the order of `STRATEGIES`.
 
-    An idea that was tried on this very base is not tried again, nor one that failed twice.
+    An idea that was judged on this very base is not tried again; one whose kernel was not right is, once, behind
+    what is new.
     """
     history = list(tried)
     ideas = []
     for strategy in STRATEGIES:
         why = strategy.fits(evidence)
         mine = [t for t in history if t.strategy == strategy.name]
-        if not why or any(t.base == base for t in mine) or len(mine) >= MOST_TRIES:
+        if (
+            not why
+            or any(t.base == base and t.hopeless for t in mine)
+            or sum(not t.gained for t in mine) >= MOST_FAILURES
+        ):
             continue
-        if any(t.better for t in mine):
+        if any(t.kept for t in mine):
             continue  # it is in the base already
         ideas.append(Idea(strategy, why, expected_gain(strategy.gain, mine)))
     order = {s.name: n for n, s in enumerate(STRATEGIES)}
