@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.gpu.timing_report import LIBRARY, sized
+
 from cuda_harness.state.results import Timing
 from cuda_harness.tools.execute.cuda.executor import CudaExecutor
 from cuda_harness.tools.profile.ceilings import Ceilings, ceilings
@@ -20,7 +22,6 @@ from cuda_harness.tools.profile.workload import workload
 from cuda_harness.tools.synthesize.reference import ReferenceRunner
 from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.verify.bundle import load_bundle
-from tests.gpu.timing_report import LIBRARY, sized
 
 KERNELS = (
     "softmax_online", "matmul_tiled", "copy", "matmul_wmma_half", "layer_norm", "row_sum", "transpose_padded", "relu_vec4",

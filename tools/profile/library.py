@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def _job(
         "operators": names, "inputs": [t.name for t in ir.inputs], "seed": seed, "compile": compiled, "sets": len(contents),
         "small": [[t.dtype, list(t.dims(small.dims))] for t in ir.inputs], "truths": [list(a.shape) for a in outputs],
         "target": [[t.dtype, list(t.dims(work.dims))] for t in ir.inputs], "most": 200, "limit_s": 3.0,
-        "scalars": {**dict(work.scalars), **work.dims}, "small_scalars": {**dict(small.scalars), **small.dims},
+        "scalars": _named(work.scalars, work.dims), "small_scalars": _named(small.scalars, small.dims),
         "allow_tf32": ir.numerics.precision == "allow_tf32",
     }  # fmt: skip
     blobs = [
@@ -98,6 +99,10 @@ def _job(
         *(np.ascontiguousarray(c[t.name]).tobytes() for c in contents for t in ir.inputs),
     ]  # fmt: skip
     return header, blobs
+
+
+def _named(scalars: Mapping[str, Any], dims: Mapping[str, int]) -> dict[str, Any]:
+    return {**scalars, **{f"dim:{n}": v for n, v in dims.items()}}
 
 
 def _ask(

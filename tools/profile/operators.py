@@ -10,7 +10,7 @@ from typing import Any
 from cuda_harness.state.ir import KernelIR
 
 Call = Callable[[Any, list[Any], dict[str, Any]], Any]
-"""torch, the inputs in IR order, the scalars by name -> one tensor, or a tuple in IR order of the outputs."""
+"""torch, the inputs in IR order, the scalars by name and the dims as `dim:NAME` -> one tensor, or a tuple in IR order of the outputs."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ def _f(torch: Any) -> Any:  # noqa: ANN401 - torch modules are untyped here
 
 
 def _first(s: dict[str, Any], default: float) -> float:
-    return float(next(iter(s.values()), default))
+    """Return the first scalar; dims stand behind `dim:` and are none."""
+    return float(next((v for n, v in s.items() if not n.startswith("dim:")), default))
 
 
 def _operator(name: str, ops: str, inputs: int, call: Call) -> Operator:
@@ -69,7 +70,7 @@ OPERATORS: tuple[Operator, ...] = (
     _operator("aminmax(-1)", "reduce_min", 1, lambda h, t, __: tuple(h.aminmax(t[0], dim=-1))),
     _operator("mean and std", "reduce_std", 1, lambda h, t, __: h.std_mean(t[0], dim=-1, correction=0)[::-1]),
     _operator("argmax(-1)", "argmax", 1, lambda h, t, __: h.argmax(t[0], dim=-1)),
-    _operator("topk", "top_k", 1, lambda h, t, s: tuple(h.topk(t[0], int(s["k"]), dim=-1)) if "k" in s else None),
+    _operator("topk", "top_k", 1, lambda h, t, s: tuple(h.topk(t[0], int(s["dim:k"]), dim=-1)) if "dim:k" in s else None),
     _operator("sort(-1)", "sort", 1, lambda h, t, __: h.sort(t[0], dim=-1).values),
     _operator("cumsum", "prefix_sum cumsum scan", 1, lambda h, t, __: h.cumsum(t[0], dim=-1)),
     _operator("transpose", "transpose", 1, lambda _, t, __: t[0].transpose(-1, -2).contiguous()),

@@ -1,7 +1,13 @@
 import numpy as np
 import pytest
 
-from cuda_harness.tools.profile.stats import is_faster, median_interval, ratio_interval
+from cuda_harness.tools.profile.stats import (
+    is_faster,
+    median_interval,
+    paired_p_value,
+    paired_ratio_interval,
+    ratio_interval,
+)
 
 
 def noisy(rng: np.random.Generator, center: float, count: int = 80) -> np.ndarray:
@@ -40,3 +46,25 @@ def test_a_real_difference_is_seen_and_has_its_size() -> None:
 def test_impossible_times_are_errors(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="finite and positive"):
         median_interval(bad)
+
+
+def test_the_paired_test_keeps_its_level_under_drift_that_hits_both() -> None:
+    rng = np.random.default_rng(4)
+    drift = np.linspace(1.0, 1.3, 60)  # clocks that fall while both are timed
+    told = sum(
+        paired_p_value(noisy(rng, 10.0, 60) * drift, noisy(rng, 10.0, 60) * drift) < 0.01 for _ in range(300)
+    )
+    assert told <= 9
+
+
+def test_the_paired_interval_has_its_size_in_spite_of_drift() -> None:
+    rng = np.random.default_rng(5)
+    drift = np.linspace(1.0, 1.3, 120)
+    interval = paired_ratio_interval(noisy(rng, 10.0, 120) * drift, noisy(rng, 9.0, 120) * drift)
+    assert interval.low < 10 / 9 < interval.high
+    apart = ratio_interval(noisy(rng, 10.0, 120) * drift, noisy(rng, 9.0, 120) * drift)
+    assert interval.high - interval.low < 0.8 * (apart.high - apart.low)
+
+
+def test_equal_samples_are_not_told_apart() -> None:
+    assert paired_p_value([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == 1.0
