@@ -13,7 +13,7 @@ TRUST = 1.0
 AFTER_FAILURE = 0.5
 """An idea whose kernel did not pass keeps this share of its expected gain beyond 1."""
 MOST_FAILURES = 2
-"""Tries without a gain after which an idea is left alone; each on another base."""
+"""Tries in a row without a gain after which an idea is left alone."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,14 @@ def ranked(evidence: Evidence, tried: Iterable[Trial], *, base: int) -> list[Ide
         ideas.append(Idea(strategy, why, expected_gain(strategy.gain, mine)))
     order = {s.name: n for n, s in enumerate(STRATEGIES)}
     return sorted(ideas, key=lambda i: (-i.expected, order[i.strategy.name]))
+
+
+def failures(mine: Iterable[Trial]) -> int:
+    """Return how many of the last tries in a row brought nothing."""
+    count = 0
+    for trial in mine:
+        count = 0 if trial.gained else count + 1
+    return count
 
 
 def expected_gain(prior: float, mine: Iterable[Trial]) -> float:
