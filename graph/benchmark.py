@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cuda_harness.agents.context import RunContext
 from cuda_harness.graph.session import versions
 from cuda_harness.state.budget import Budget
-from cuda_harness.state.errors import ConfigError, ModelError, ToolchainError
+from cuda_harness.state.errors import ConfigError, ModelError, SandboxUnavailable, ToolchainError
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.archive.run_folder import new_run_id
 from cuda_harness.tools.benchmarks.binding import bind
@@ -95,6 +95,9 @@ class Purse:
                     self._left[name] += float(getattr(drawn, name)) - float(spent[name])
 
 
+_UNKNOWN = "not asked yet"
+
+
 class Bench:
     """Runs an order and keeps its results."""
 
@@ -108,7 +111,7 @@ class Bench:
         self._local = threading.local()
         self._executors: list[Executor] = []
         self._lock = threading.Lock()
-        self._grader_by_thread: dict[int, Grader] = {}
+        self._containment: str | None = _UNKNOWN
         self.cancelled = threading.Event()
         self.results = Results(out, self._head())
 
@@ -371,13 +374,31 @@ class Bench:
             return None
         device = int(name.partition(":")[2] or 0)
         flags = tuple(f for f in flags if not f.startswith("-arch=")) or ("-std=c++17", "-O3")
+        flags = (*flags, f"-arch={self._target()}")
+        why = self._contained(flags, device)
+        if why is not None and self.order.baseline and not self.settings.unsafe_exec:
+            raise SandboxUnavailable(why, remedy="--unsafe-exec runs programs you trust without containment")
         return Binary(
             source,
             folder,
-            flags=(*flags, f"-arch={self._target()}"),
+            flags=flags,
             unsafe=self.settings.unsafe_exec,
             device=device,
+            trusted=why is not None,
         )
+
+    def _contained(self, flags: tuple[str, ...], device: int) -> str | None:
+        """Return why programs do not run in containment on this machine, `None` when they do; asked once."""
+        from cuda_harness.tools.benchmarks.candidate import cuda_in_containment
+
+        with self._lock:
+            if self._containment is _UNKNOWN:
+                self._containment = cuda_in_containment(flags, device)
+                if self._containment is not None:
+                    self._report(
+                        f"programs whose host part is ours run without containment: {self._containment}"
+                    )
+            return self._containment
 
     def _target(self) -> str:
         return self.settings.target or self._executor().device().arch or "sm_90a"

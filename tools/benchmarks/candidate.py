@@ -2,6 +2,7 @@
 
 import shutil
 import stat
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -10,12 +11,12 @@ import numpy as np
 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
-from cuda_harness.tools.benchmarks.contain import run_contained
+from cuda_harness.tools.benchmarks.contain import contains, run_contained
 from cuda_harness.tools.benchmarks.task import Task, TaskTensor
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import Executor, Job, JobNotRun, JobOk
 from cuda_harness.tools.ir.program import PlanFault, expand
-from cuda_harness.tools.process import ProgramMissing, run
+from cuda_harness.tools.process import ProgramMissing, allowed_environment, run
 from cuda_harness.tools.toolchain.source import inspect
 
 RUN_SECONDS = 60.0
@@ -50,10 +51,22 @@ class Binary:
 
     def __init__(
         self, source: str, folder: Path, *, flags: tuple[str, ...] = (), built: Path | None = None, unsafe: bool = False,
-        gpu: bool = True, device: int | None = None,
+        gpu: bool = True, device: int | None = None, trusted: bool = False,
     ) -> None:  # fmt: skip
+        """Take a program.
+
+        Args:
+            source: Its text.
+            folder: Where it is built.
+            flags: Of nvcc.
+            built: It is compiled already.
+            unsafe: Run it also where it cannot be contained.
+            gpu: It needs device files.
+            device: Number of the GPU that it sees.
+            trusted: Its host part is ours: it runs without containment.
+        """
         self.source, self.folder, self.flags, self.unsafe, self.gpu = source, folder, flags, unsafe, gpu
-        self.path, self.device = built, device
+        self.path, self.device, self.trusted = built, device, trusted
         self.graded_by = "program"
 
     def build(self) -> Ran:
@@ -76,17 +89,20 @@ class Binary:
         self.path = target
         return Ran("ok", "", done.seconds)
 
-    def run(self, folder: Path, task: Task) -> Ran:  # noqa: ARG002 - the protocol's signature
+    def run(self, folder: Path, task: Task | None) -> Ran:  # noqa: ARG002 - the protocol's signature
         """Run the program in containment: it must end with 0 in time."""
         assert self.path is not None  # noqa: S101 - it was built
         local = folder / "program"
         shutil.copyfile(self.path, local)
         local.chmod(local.stat().st_mode | stat.S_IXUSR)
+        sees = {} if self.device is None else {"CUDA_VISIBLE_DEVICES": str(self.device)}
         try:
-            done = run_contained(
-                [str(local)], folder=folder, timeout_s=RUN_SECONDS, unsafe=self.unsafe, gpu=self.gpu,
-                environment={} if self.device is None else {"CUDA_VISIBLE_DEVICES": str(self.device)},
-            )  # fmt: skip
+            if self.trusted:
+                done = run([str(local)], timeout_s=RUN_SECONDS, cwd=folder, env=allowed_environment(sees))
+            else:
+                done = run_contained(
+                    [str(local)], folder=folder, timeout_s=RUN_SECONDS, unsafe=self.unsafe, gpu=self.gpu, environment=sees
+                )  # fmt: skip
         except ProgramMissing as exc:
             return Ran("not_run", str(exc))
         if done.status != "exited":
@@ -96,6 +112,35 @@ class Binary:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             return Ran("failed", f"{how}: {done.text()[-300:]}", done.seconds)
         return Ran("ok", "", done.seconds)
+
+
+_PROBE = """#include <cstdio>
+__global__ void probe(int* x) { *x = 7; }
+int main() {
+  int* x = nullptr;
+  int host = 0;
+  cudaError_t status = cudaMalloc(&x, sizeof host);
+  if (status == cudaSuccess) probe<<<1, 1>>>(x);
+  if (status == cudaSuccess) status = cudaMemcpy(&host, x, sizeof host, cudaMemcpyDeviceToHost);
+  if (status != cudaSuccess) std::fprintf(stderr, "%s", cudaGetErrorString(status));
+  return host == 7 ? 0 : 1;
+}
+"""
+
+
+def cuda_in_containment(flags: tuple[str, ...], device: int | None) -> str | None:
+    """Return why CUDA programs do not run in containment here, `None` when they do; tried with a program of ours."""
+    if not contains():
+        return "Landlock or seccomp does not work here"
+    with tempfile.TemporaryDirectory(prefix="cuda-harness-probe-") as name:
+        folder = Path(name)
+        (folder / "build").mkdir()
+        (folder / "run").mkdir()
+        probe = Binary(_PROBE, folder / "build", flags=flags, device=device)
+        for ran in (probe.build(), probe.run(folder / "run", None) if probe.path else None):
+            if ran is not None and ran.status != "ok":
+                return f"a CUDA program does not run in containment: {ran.message}"[:300]
+    return None
 
 
 class PlanProgram:
