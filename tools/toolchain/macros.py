@@ -11,6 +11,8 @@ _HIDING = re.compile(r"\b(?:__global__|__shared__|asm|__asm__)\b")
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(\(([^()]*)\))?[ \t]*(.*)")
 _UNDEF = re.compile(r"[ \t]*#[ \t]*undef[ \t]+([A-Za-z_]\w*)")
 _TOKEN = re.compile(r"\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?|[A-Za-z_]\w*|\d[\w.']*|\s+|.", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.']*|[^\s\w]")
+_MAX_NESTING = 200
 _DEPTH = 8
 _MAX_GROWTH = 1 << 18
 """Characters that expansion may add."""
@@ -47,6 +49,34 @@ def expand_hiding(text: str) -> str:
     if chunk:
         pieces.append(expansion.of("\n".join(chunk)))
     return "\n".join(pieces) if expansion.room > 0 else text
+
+
+def expanded_words(text: str) -> int:
+    """Return how many words macros make of `text`, at least: arguments count once, unclear bodies at their shortest.
+
+    Args:
+        text: Source as `source.as_read` gives it.
+    """
+    bodies: dict[str, list[list[str]]] = {}
+    code: list[str] = []
+    for line in text.split("\n"):
+        if (made := _DEFINE.match(line)) is not None:
+            bodies.setdefault(made.group(1), []).append(_WORD.findall(made.group(4)))
+        elif not line.lstrip().startswith("#"):
+            code += _WORD.findall(line)
+    sizes: dict[str, int] = {}
+
+    def size(name: str, open_names: frozenset[str]) -> int:
+        if name not in bodies or name in open_names:
+            return 1
+        if name not in sizes:
+            inside = open_names | {name}
+            if len(inside) > _MAX_NESTING:
+                return 1
+            sizes[name] = min(sum(size(word, inside) for word in body) for body in bodies[name])
+        return sizes[name]
+
+    return sum(size(word, frozenset()) for word in code)
 
 
 def _hiding_macros(lines: list[str]) -> dict[str, _Macro]:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
-from cuda_harness.tools.toolchain.macros import expand_hiding
+from cuda_harness.tools.toolchain.macros import expand_hiding, expanded_words
 
 MAX_SOURCE = 1 << 20
+MAX_WORDS = 1 << 20
+"""Words that macros may make of a source; a compiler takes minutes over more."""
 
 HARMLESS = frozenset({
     "assert.h", "cassert", "cfloat", "climits", "cmath", "cstdint", "cstddef", "cstdio", "cstdlib", "cstring",
@@ -231,6 +233,10 @@ def _directive_facts(text: str) -> tuple[list[Include], list[Remark]]:
                     )
         elif name == "pragma" and not re.match(r"(unroll|nounroll|once|diag_suppress|nv_\w+)\b", rest):
             refused.append(Remark(line, f"#pragma {rest[:40]} is not allowed"))
+    if "define" in text and (words := expanded_words(text)) > MAX_WORDS:
+        refused.append(
+            Remark(1, f"the macros of this source expand to {words} words, at most {MAX_WORDS} are taken")
+        )
     for match in re.finditer(r"\b(__has_include(?:_next)?|__has_embed|_Pragma)\b", text):
         line = text.count("\n", 0, match.start()) + 1
         refused.append(Remark(line, f"{match.group(1)} is not allowed"))

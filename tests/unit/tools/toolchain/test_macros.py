@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from cuda_harness.tools.toolchain.macros import expand_hiding
+from cuda_harness.tools.toolchain.macros import expand_hiding, expanded_words
 from cuda_harness.tools.toolchain.source import inspect
 
 PARAMETERS = "const float* x, float* y, int n"
@@ -59,3 +59,27 @@ def test_a_bomb_is_given_up_at_once() -> None:
 
     assert expand_hiding(levels) == levels
     assert time.monotonic() - began < 2
+
+
+def test_a_bomb_is_counted_without_being_expanded() -> None:
+    doubled = "\n".join(f"#define A{i + 1} {f'A{i} ' * 8}" for i in range(8))
+    source = f"#define A0 1.f +\n{doubled}\nvoid f(float* y) {{ y[0] = A8 0.f; }}\n"
+    began = time.monotonic()
+
+    assert expanded_words(source) > 16_000_000
+    assert any("expand to" in r.text for r in inspect(source).violations)
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("int a = 3;", 5),
+        ("#define N 4\nint a[N];", 6),
+        ("#define A B\n#define B A\nA B", 2),
+        ("#define P(x) (x + x)\nP(1)", 8),
+        ("#if X\n#define L 1 2 3\n#else\n#define L 1\n#endif\nL", 1),
+    ],
+)
+def test_words_are_counted_from_below(source: str, words: int) -> None:
+    assert expanded_words(source) == words
