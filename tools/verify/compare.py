@@ -172,6 +172,10 @@ def _precision(
     size = root_mean_square(truth[live])
     if size == 0:
         return None
+    beside = error[live] > 0
+    own = error[live][beside] / np.maximum(np.abs(truth[live][beside]), 1e-300)
+    if not own.size or float(np.median(own)) > 2e-2:  # rounding to fewer bits keeps most elements' leading digits
+        return None
     relative = error[live] / size
     even = root_mean_square(relative)
     if even < 2e-3 and float(relative.max()) < 2e-2 and found.count > max(found.total // 4, 16):
