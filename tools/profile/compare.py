@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import TimingNotMeasured
 from cuda_harness.state.suite import Inputs
 from cuda_harness.tools.execute.protocol import Executor
 from cuda_harness.tools.profile.session import Session, as_clock
-from cuda_harness.tools.profile.stats import median_interval, paired_p_value, paired_ratio_interval
+from cuda_harness.tools.profile.stats import paired_p_value, paired_ratio_interval
 from cuda_harness.tools.profile.timing import run_session
 from cuda_harness.tools.profile.workload import Workload, workload
 from cuda_harness.tools.synthesize.suite import Suite
@@ -95,5 +97,5 @@ def judge_samples(a_us: Sequence[float], b_us: Sequence[float], *, notes: tuple[
     large = abs(interval.value - 1.0) >= SMALLEST
     return Comparison(
         ratio=interval.value, ci95=(interval.low, interval.high), significant=cleared and large and p_value < LEVEL,
-        samples=len(a_us), a_us=median_interval(a_us).value, b_us=median_interval(b_us).value, p_value=p_value, notes=notes,
+        samples=len(a_us), a_us=float(np.median(a_us)), b_us=float(np.median(b_us)), p_value=p_value, notes=notes,
     )  # fmt: skip
