@@ -82,7 +82,7 @@ def ranked(evidence: Evidence, tried: Iterable[Trial], *, base: int) -> list[Ide
         if (
             not why
             or any(t.base == base and t.hopeless for t in mine)
-            or sum(not t.gained for t in mine) >= MOST_FAILURES
+            or failures(mine) >= MOST_FAILURES
         ):
             continue
         if any(t.kept for t in mine):
