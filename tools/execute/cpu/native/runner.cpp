@@ -508,8 +508,8 @@ std::string unwritten_json(char *mask_region) {
 #else
       for (size_t k = 0; untouched && k < b.item; ++k)
         untouched = (unsigned char)b.data[i * b.item + k] == poison_byte(i * b.item + k);
-      if (b.item < 4 && untouched) {
-        // One or two bytes equal the poison by chance; a run of eight does not. Fewer in all tell nothing.
+      if (b.item < 8 && untouched) {
+        // A few bytes equal the poison by chance; a run of eight does not. Fewer in all tell nothing.
         const size_t group = std::min(items, 8 / b.item), first = std::min(i / group * group, items - group);
         untouched = group * b.item == 8;
         for (size_t j = first * b.item; untouched && j < (first + group) * b.item; ++j)
