@@ -105,7 +105,7 @@ def lower_split(building: Building, primitive: Primitive, style: Style) -> None:
     for (int k = 0; k < VEC; ++k) {out}[split * {size} + flat + k] = acc[k];
   }}
 }}""")  # fmt: skip
-    depth = building.tune("DEPTH", [8, 16, 4])
+    depth = building.tune("DEPTH", [16, 8, 4])
     building.tune("SPLIT", _splits(building, total, length, vec))
     building.launch(text, grid=f"cdiv({total}, 32*{width})*SPLIT", block=[32, depth])
     _merge(building, primitive, reduction, parts)

@@ -53,8 +53,8 @@ def lower_gather(building: Building, primitive: Primitive, style: Style) -> None
     total = product(primitive.inner_extents)
     vec = max(1, 16 // max(_bytes(building, a.name) for a in accesses(node.body) if a.indices))
     building.tune("VEC", [vec])
-    building.tune("ITEMS", [8, 4, 2] if style.has("instruction_parallelism") else [4, 8, 2])
-    waves = building.tune("WAVES", [4, 8, 2])
+    building.tune("ITEMS", [4, 8, 2] if style.has("instruction_parallelism") else [2, 4, 8])
+    waves = building.tune("WAVES", [8, 4, 16])
     blocks = f"max(1, min(cdiv({total}, BLOCK*VEC*ITEMS), num_sms*{waves}))"
     reduction = Reduction(node.kind, primitive.dtype)
     scratch = partials(building, primitive, reduction, blocks)

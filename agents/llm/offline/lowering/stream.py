@@ -81,7 +81,7 @@ def lower_stream(building: Building, primitive: Primitive, style: Style) -> None
     vec = max(1, 16 // widest)
     building.tune("VEC", [vec])
     ahead = style.has("instruction_parallelism")
-    building.tune("ITEMS", [4, 2, 8, 1] if ahead else [2, 1, 4])
+    building.tune("ITEMS", [2, 4, 1, 8] if ahead else [1, 2, 4])
     block = building.tune("BLOCK", [256, 512, 128, 1024])
     grid = f"cdiv({total}, BLOCK*VEC*ITEMS)"
     if persistent:

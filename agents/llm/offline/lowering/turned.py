@@ -14,7 +14,7 @@ TURN_IDEAS = (
 
 
 def lower_turned(building: Building, primitive: Primitive, read: Access, style: Style) -> None:
-    """Add a kernel that turns SIDE x SIDE tiles with 32-bit tile arithmetic.
+    """Add a kernel that turns SIDE x SIDE tiles with 32-bit tile arithmetic; neighbouring blocks write neighbouring tiles.
 
     Args:
         building: The plan.
@@ -41,7 +41,7 @@ def lower_turned(building: Building, primitive: Primitive, read: Access, style: 
     lines = [f"const unsigned tiles_across = ({size_across} + SIDE - 1) / SIDE, tiles_along = ({size_along} + SIDE - 1) / SIDE;",
              "const unsigned place = blockIdx.x % (tiles_across * tiles_along);" if batch else "const unsigned place = blockIdx.x;",
              *(["const int64_t batch = blockIdx.x / (tiles_across * tiles_along);"] if batch else []), *decode,
-             "const int64_t first_across = (int64_t)(place % tiles_across) * SIDE, first_along = (int64_t)(place / tiles_across) * SIDE;"]  # fmt: skip
+             "const int64_t first_across = (int64_t)(place / tiles_along) * SIDE, first_along = (int64_t)(place % tiles_along) * SIDE;"]  # fmt: skip
     bounds = "32 * STRANDS" if style.has("launch_bounds") else ""
     building.add(text, f"""{text.signature(bounds=bounds)} {{
   __shared__ {kind} tile[SIDE][SIDE + 1];
@@ -77,7 +77,7 @@ def lower_turned(building: Building, primitive: Primitive, read: Access, style: 
     building.tune(
         "SIDE", [64, 32] if narrow or style.has("instruction_parallelism", "shared_tiling") else [32, 64]
     )
-    strands = building.tune("STRANDS", [8, 16, 4])
+    strands = building.tune("STRANDS", [4, 8, 16])
     grid = f"cdiv({extents[across]}, SIDE)*cdiv({extents[along]}, SIDE)"
     if batch:
         grid += f"*({product([extents[v] for v in batch])})"
