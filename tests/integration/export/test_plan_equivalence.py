@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.names import ITEM_BYTES
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import (
@@ -37,10 +38,60 @@ from cuda_harness.tools.export.standalone import Standalone, standalone
 from cuda_harness.tools.export.subject import Subject, load_subject
 from cuda_harness.tools.ir.program import expand
 from cuda_harness.tools.synthesize.shapes import shapes
+from cuda_harness.tools.toolchain.headers import include_folders
 from cuda_harness.tools.toolchain.source import KernelSignature, inspect
 
 ROOT = Path(__file__).resolve().parents[3]
-NAMES = sorted(p.parent.name for p in (ROOT / "examples" / "kernels").glob("*/ir.json"))
+LIBRARY = sorted(p.parent.name for p in (ROOT / "examples" / "kernels").glob("*/ir.json"))
+SINK = "kitchen_sink"
+NAMES = [*LIBRARY, SINK]
+SINK_SOURCE = """
+#include <cuda_fp16.h>
+extern "C" { __constant__ double taps[4]; }
+extern "C" __global__ void first(const float* x, double* w, __half h, short k, bool flag, float f) { w[threadIdx.x] = x[0] * taps[0]; }
+extern "C" __global__ void second(double* a, double* b, long long t, unsigned char last) { b[threadIdx.x] = a[threadIdx.x] + t; }
+extern "C" __global__ void third(double* a, float* y, int grid) { y[threadIdx.x] = (float)a[threadIdx.x]; }
+"""
+"""What the library's plans do not all use: clusters, nested loops, macros over sizes, halves, negative and chained
+expressions, fills of eight different bytes, conditions, occupancy."""
+
+
+def sink() -> Subject:
+    ir = KernelIR.model_validate({
+        "name": SINK, "dims": [{"name": "n", "value": 40, "min": 4, "multiple_of": 4}, {"name": "m", "value": 3, "min": 1, "max": 12}],
+        "constraints": ["m <= n"],
+        "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["n"]},
+                    {"name": "y", "role": "out", "dtype": "float32", "shape": ["n", 2]}],
+        "scalars": [{"name": "h", "dtype": "float16", "value": 0.3333}, {"name": "f", "dtype": "float64", "value": -2.5},
+                    {"name": "flag", "dtype": "bool", "value": True}],
+    })  # fmt: skip
+    plan = LaunchPlan.model_validate({
+        "tunables": {"BLOCK": [64, 32]}, "defines": {"TAPS": "min(BLOCK, 4)"},
+        "scratch": [{"name": "a", "dtype": "float64", "shape": ["pow2_ceil(n)", "1 if m > 2 else 2"]},
+                    {"name": "b", "dtype": "float64", "shape": ["pow2_ceil(n)", "1 if m > 2 else 2"]},
+                    {"name": "four", "dtype": "float64", "shape": [4]}, {"name": "go", "dtype": "uint16", "shape": [2]}],
+        "steps": [
+            {"fill": "a", "value": "-inf"}, {"fill": "four", "value": 0.1}, {"fill": "go", "value": 259},
+            {"symbol": "taps", "from": "four", "when": "1 <= m < 5"},
+            {"launch": "first", "grid": ["2 * cdiv(n, BLOCK)", "m"], "block": ["BLOCK"], "cluster": [2, 1, 1],
+             "shared_bytes": "8 * BLOCK", "args": ["x", "a", "h", "0 - n % 7:int16", "flag", "f"]},
+            {"repeat": {"var": "i", "count": "m"}, "steps": [
+                {"repeat": {"var": "j", "count": "i + 1"}, "when": "i % 2 == 0", "steps": [
+                    {"launch": "second", "grid": ["(n - 1) // BLOCK + j"], "block": [32, 2],
+                     "args": [{"pick": ["a", "b"], "index": "(i + j) % 2"}, {"pick": ["b", "a"], "index": "(i + j) % 2"},
+                              "i * 2 ** j - n", "log2_ceil(n)"]}]}]},
+            {"while": {"flag": "go", "max": "m + 1"}, "steps": [{"copy": ["b", "a"]}, {"fill": "go", "value": 0, "when": "m > 1"}]},
+            {"launch": "third", "grid": ["num_sms * blocks_per_sm('third')"], "block": ["max(BLOCK, 32)"],
+             "args": ["b", "y", "n"], "cooperative": True},
+        ],
+    })  # fmt: skip
+    return Subject(ir, Kernel(source=SINK_SOURCE, plan=plan), None)
+
+
+def subject_of(name: str) -> Subject:
+    if name == SINK:
+        return sink()
+    return load_subject(ROOT / "examples" / "kernels" / name, allow_unverified=True)
 
 
 @dataclass(frozen=True)
@@ -80,7 +131,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
     folder = tmp_path_factory.mktemp("programs")
-    subjects = {n: load_subject(ROOT / "examples" / "kernels" / n, allow_unverified=True) for n in NAMES}
+    subjects = {n: subject_of(n) for n in NAMES}
     programs = {n: standalone(s) for n, s in subjects.items()}
     text = '#include "recording_cuda.h"\n' + next(iter(programs.values())).support
     for name, program in programs.items():
@@ -211,7 +262,7 @@ class Recorder:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_python_export_makes_the_launches_of_the_plan(name: str) -> None:
-    subject = load_subject(ROOT / "examples" / "kernels" / name, allow_unverified=True)
+    subject = subject_of(name)
     document = json.loads(json.dumps(plan_document(subject.ir, subject.kernel)))
     for dims in some_sizes(subject.ir):
         program = expanded(subject, dims)
@@ -268,3 +319,66 @@ def test_a_wrong_call_is_refused(arguments: list[str], built: Built, tmp_path: P
     assert done.returncode == 2
     assert re.match(r"error: \S", done.stderr)
     assert "launch" not in done.stdout
+
+
+MAP_SOURCE = """
+#include <cuda.h>
+extern "C" __global__ void tiles(const __grid_constant__ CUtensorMap map, float* y) { y[threadIdx.x] = 0; }
+"""
+
+
+def with_tensor_map() -> Subject:
+    ir = KernelIR.model_validate({
+        "name": "tiles", "dims": [{"name": "n", "value": 64}],
+        "tensors": [{"name": "x", "role": "in", "dtype": "bfloat16", "shape": ["n", "2*n"]},
+                    {"name": "y", "role": "out", "dtype": "float32", "shape": ["n"]}],
+    })  # fmt: skip
+    tile = {
+        "tensor_map": {"tensor": "x", "box": [16, "n // 2"], "swizzle": "64B", "l2": "128B", "oob": "nan"}
+    }
+    plan = LaunchPlan.model_validate(
+        {"steps": [{"launch": "tiles", "grid": [1], "block": [64], "args": [tile, "y"]}]}
+    )
+    return Subject(ir, Kernel(source=MAP_SOURCE, plan=plan), None)
+
+
+@pytest.mark.parametrize("subject", [sink(), with_tensor_map()], ids=lambda s: s.ir.name)
+def test_the_host_part_is_valid_against_the_real_runtime(subject: Subject, tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++")
+    folders = [f for f in include_folders() if (Path(f) / "cuda_runtime.h").is_file()]
+    if not folders:
+        pytest.skip("needs the CUDA headers")
+    program = standalone(subject)
+    facts = inspect(subject.kernel.source)
+    stubs = "namespace kernel_source {\n" + "".join(f"void {k.name}() {{}}\n" for k in facts.kernels)
+    stubs += "".join(f"double {g.name}[4];\n" for g in facts.globals) + "}\nnamespace compiled {\n"
+    stubs += "".join(
+        f"constexpr long long {n}_ = {v};\n" for n, v in expanded(subject, subject.ir.target_dims).macros
+    )
+    stubs += "}\nnamespace fill_kernels { template <class T> void fill(T*, T, long long) {} }\n"
+    includes = "".join(line + "\n" for line in program.includes.splitlines() if "fp16" not in line)
+    (tmp_path / "p.cpp").write_text(includes + stubs + program.support + program.main)
+    argv = ["g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused",
+            *(f"-isystem{f}" for f in folders), str(tmp_path / "p.cpp")]  # fmt: skip
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[:3000]
+
+
+@pytest.mark.parametrize("subject", [sink(), with_tensor_map()], ids=lambda s: s.ir.name)
+def test_nvcc_takes_what_the_library_does_not_use(subject: Subject, tmp_path: Path) -> None:
+    if shutil.which("nvcc") is None:
+        pytest.skip("needs nvcc")
+    program = standalone(subject)
+    (tmp_path / "p.cu").write_text(program.text)
+    argv = [
+        "nvcc",
+        *program.build,
+        "-Werror",
+        "all-warnings",
+        str(tmp_path / "p.cu"),
+        "-o",
+        str(tmp_path / "p"),
+    ]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
