@@ -44,7 +44,7 @@ METRICS: dict[str, str] = {
     "l2_hit_pct": "lts__t_sector_hit_rate.pct",
     "warps_active_pct": "sm__warps_active.avg.pct_of_peak_sustained_active",
     "issue_active_pct": "smsp__issue_active.avg.pct_of_peak_sustained_active",
-    "tensor_pct": "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active",
+    "tensor_pct": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
     "registers": "launch__registers_per_thread",
     "waves": "launch__waves_per_multiprocessor",
     "limit_registers": "launch__occupancy_limit_registers",
@@ -184,7 +184,8 @@ def _run(
         if ended.status == "exited"
         else f"ncu did not end within {seconds:.0f} s"
     )
-    return text or ended.text(), words
+    said = "\n".join(part.decode("utf-8", "replace") for part in (ended.stdout, ended.stderr))
+    return f"{text}\n{said}", words
 
 
 def launched(ops: Sequence[Op]) -> list[str]:
