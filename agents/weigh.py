@@ -12,7 +12,7 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Timing, TimingNotMeasured
 from cuda_harness.state.rounds import Contest
 from cuda_harness.state.targets import facts_of
-from cuda_harness.tools.evolve.contest import by_counts, by_time
+from cuda_harness.tools.evolve.contest import by_counts, by_time, measured
 from cuda_harness.tools.evolve.counts import executed_counts, static_counts
 from cuda_harness.tools.evolve.skills import pick_skills
 from cuda_harness.tools.evolve.traits import Evidence, evidence_of
@@ -59,13 +59,13 @@ class Scales:
 
     def _timed(self, base: Attempt, challenger: Attempt, number: int) -> Contest:
         seed = (self._services.seed + 101 * number) & 0x7FFFFFFF
-        measured = self._compare(base, challenger, seed)
-        if isinstance(measured, TimingNotMeasured):
+        found = measured(lambda s: self._compare(base, challenger, s), seed=seed)
+        if isinstance(found, TimingNotMeasured):
             return Contest(
                 base=base.id, challenger=challenger.id, basis="time", better=False,
-                reason=f"not compared: {measured.reason}"[:4_000], seed=seed,
+                reason=f"not compared: {found.reason}"[:4_000], seed=seed,
             )  # fmt: skip
-        return by_time(base.id, challenger.id, measured, seed=seed)
+        return by_time(base.id, challenger.id, found, seed=seed)
 
     def _compare(self, base: Attempt, challenger: Attempt, seed: int) -> "Comparison | TimingNotMeasured":
         """Return both kernels timed in turns; the evidence is kept beside the challenger."""

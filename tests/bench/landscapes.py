@@ -19,7 +19,7 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.lineage import base_of
 from cuda_harness.state.results import Failure, Timing, Verdict
 from cuda_harness.state.rounds import BranchPlan, Contest
-from cuda_harness.tools.evolve.contest import by_time
+from cuda_harness.tools.evolve.contest import by_time, measured
 from cuda_harness.tools.evolve.strategies import BY_NAME
 from cuda_harness.tools.evolve.traits import Evidence, SourceTrait, ir_traits
 from cuda_harness.tools.profile.compare import Comparison, judge_samples
@@ -149,7 +149,8 @@ class World:
 
     def measure(self, base: Applied, challenger: Applied) -> Comparison:
         """Return the comparison of two kernels timed in turns, under drift, jitter and outliers."""
-        return noisy(self.time_us(base), self.time_us(challenger), self._random)
+        times = self.time_us(base), self.time_us(challenger)
+        return measured(lambda _: noisy(*times, self._random), seed=0)
 
 
 def noisy(base_us: float, challenger_us: float, source: random.Random) -> Comparison:
@@ -255,4 +256,5 @@ def evaluations(seeds: int = 20) -> dict[str, tuple[float, float]]:
 def noise_accept_rate(trials: int = 400) -> float:
     """Return the share of contests between two equal kernels that a challenger wins."""
     source = random.Random(7)
-    return sum(by_time(1, 2, noisy(100.0, 100.0, source)).better for _ in range(trials)) / trials
+    found = (measured(lambda _: noisy(100.0, 100.0, source), seed=0) for _ in range(trials))
+    return sum(by_time(1, 2, one).better for one in found) / trials

@@ -79,11 +79,7 @@ def ranked(evidence: Evidence, tried: Iterable[Trial], *, base: int) -> list[Ide
     for strategy in STRATEGIES:
         why = strategy.fits(evidence)
         mine = [t for t in history if t.strategy == strategy.name]
-        if (
-            not why
-            or any(t.base == base and t.hopeless for t in mine)
-            or failures(mine) >= MOST_FAILURES
-        ):
+        if not why or any(t.base == base and t.hopeless for t in mine) or failures(mine) >= MOST_FAILURES:
             continue
         if any(t.kept for t in mine):
             continue  # it is in the base already
