@@ -1,0 +1,89 @@
+"""The ladder and whole runs on a real GPU: verdicts, what is counted, what a machine without g++ still does."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuda_harness import Settings, generate
+from cuda_harness.state.kernel import Kernel
+from cuda_harness.state.results import Verdict
+from cuda_harness.tools.synthesize.reference import ReferenceRunner
+from cuda_harness.tools.synthesize.suite import Suite
+from cuda_harness.tools.toolchain.nvrtc import Compiler
+from cuda_harness.tools.verify.bundle import load_bundle
+from cuda_harness.tools.verify.ladder import judge
+
+pytestmark = pytest.mark.gpu
+LIBRARY = Path(__file__).resolve().parents[2] / "examples" / "kernels"
+REQUEST = "Softmax over each row of a float32 matrix with 64 rows and 300 columns."
+
+
+@dataclass
+class Judge:
+    gpu: Any
+    compiler: Compiler
+    references: ReferenceRunner
+
+    def __call__(self, name: str, *, replace: tuple[str, str] = ("", ""), **options: Any) -> Verdict:
+        bundle = load_bundle(LIBRARY / name)
+        kernel = bundle.kernel
+        assert kernel is not None
+        assert replace[0] in kernel.source
+        changed = Kernel(
+            source=kernel.source.replace(*replace) if replace[0] else kernel.source, plan=kernel.plan
+        )
+        suite = Suite(bundle.ir, bundle.reference, runner=self.references, seed=5, specs=bundle.specs)
+        return judge(
+            changed, bundle.ir, suite, executor=self.gpu, compiler=self.compiler, target=self.gpu.facts()["arch"],
+            seed=5, max_seconds=90, **options,
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def judged(gpu: Any) -> Iterator[Judge]:
+    compiler, references = Compiler(), ReferenceRunner()
+    yield Judge(gpu, compiler, references)
+    compiler.close()
+    references.close()
+
+
+def test_without_a_host_compiler_all_but_tiny_is_measured(judged: Judge) -> None:
+    verdict = judged("axpy", checker=None)
+    assert verdict.accepted, verdict.failure
+    states = {s.name: s.status for s in verdict.stages}
+    assert states.pop("tiny") == "not_measured"
+    states.pop("sanitizer")
+    assert set(states.values()) == {"passed"}
+
+
+def test_a_persistent_grid_asks_the_occupancy_api(judged: Judge) -> None:
+    verdict = judged("persistent_grid")
+    assert verdict.accepted, verdict.failure
+
+
+def test_state_that_outlives_a_call_is_found(judged: Judge) -> None:
+    source = (LIBRARY / "axpy" / "kernel.cu").read_text()
+    entry = source[source.index('extern "C"') :]
+    leaking = "__device__ int calls_so_far;\n" + entry.replace("{", "{ if (blockIdx.x == 0 && threadIdx.x == 0) atomicAdd(&calls_so_far, 1); if (calls_so_far > 20) return;", 1)  # fmt: skip
+    verdict = judged("axpy", replace=(entry, leaking))
+    assert verdict.outcome == "rejected", [(s.name, s.status, s.detail) for s in verdict.stages]
+
+
+def test_a_run_counts_its_gpu_seconds_and_compiles_for_the_device(gpu: Any, tmp_path: Path) -> None:
+    made = generate(REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(), seed=3)
+    assert made.status == "verified", made.stop
+    assert 0 < made.document["usage"]["gpu_seconds"] < 300
+    assert made.document["target"] == gpu.facts()["arch"]
+
+
+def test_a_limit_of_gpu_seconds_is_kept(tmp_path: Path) -> None:
+    from cuda_harness.state.budget import Budget
+
+    made = generate(
+        REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(), seed=3, budget=Budget(max_gpu_seconds=1e-6),
+    )  # fmt: skip
+    assert made.document["usage"]["gpu_seconds"] > 0
+    assert made.document["stop"]["reason"] in {"budget", "verified"}
