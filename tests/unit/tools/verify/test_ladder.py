@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -414,3 +415,36 @@ def test_the_second_process_of_repeat_has_served_nobody() -> None:
     verdict(executor)
     assert [job.fresh_process for job in executor.jobs[-2:]] == [False, True]
     assert not any(job.fresh_process for job in executor.jobs[:-1])
+
+
+class CountingReference(InProcessReference):
+    """Counts the questions that a suite puts to its reference."""
+
+    asked: int = 0
+
+    def evaluate(self, source: str, ir: KernelIR, questions: Sequence[Question], **limits: Any) -> Any:
+        self.asked += len(questions)
+        return super().evaluate(source, ir, questions, **limits)
+
+
+def test_the_next_candidate_of_a_run_costs_the_reference_nothing(tmp_path: Path) -> None:
+    reference = CountingReference()
+    ir = KernelIR.model_validate(IR)
+
+    def judged(seed: int, plan: Mapping[str, Any] = PLAN) -> int:
+        before = reference.asked
+        suite = Suite(ir, "reference", runner=reference, seed=11, folder=tmp_path)  # type: ignore[arg-type]
+        kernel = Kernel(source=SOURCE, plan=LaunchPlan.model_validate(plan))
+        found = judge(
+            kernel, ir, suite, executor=ScriptedExecutor(), compiler=ScriptedCompiler(), target="sm_90a", seed=seed,  # type: ignore[arg-type]
+            max_seconds=60.0,
+        )  # fmt: skip
+        assert found.accepted
+        return reference.asked - before
+
+    first = judged(1)
+    other_block = {"steps": [{**PLAN["steps"][0], "grid": ["cdiv(n, 96)"], "block": [96]}]}
+
+    assert first > 50
+    assert judged(1) == 0
+    assert 0 < judged(1, other_block) < first  # its own sizes only
