@@ -1,4 +1,4 @@
-"""Outputs declared one a line, as benchmarks do: they say what the answer must look like, not what is computed."""
+"""Arrays declared one a line, as benchmarks do: they say what comes in and goes out, not what is computed."""
 
 import math
 import re
@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
-from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.ir import KernelIR, Tensor
 
-_LINE = r"[-*]\s*(?P<name>\w+)\s*:\s*(?P<dtype>\w+)\s*,\s*shape\s*\((?P<shape>[\d,\s]*)\)[ \t]*"
-_BLOCK = re.compile(r"(?m)^Outputs?:[ \t]*\n(?:" + _LINE.replace("?P<name>", "").replace("?P<dtype>", "").replace("?P<shape>", "") + r"(?:\n|\Z))+")  # fmt: skip
+_LINE = re.compile(
+    r"[-*]\s*(?P<name>\w+)\s*:\s*(?P<dtype>\w+)\s*,\s*shape\s*\((?P<shape>[\d,\s]*)\)[ \t]*(?:\n|\Z)"
+)
+_LINES = re.sub(r"\?P<\w+>", "", _LINE.pattern)
+_OUTPUTS = re.compile(rf"(?m)^Outputs?:[ \t]*\n(?:{_LINES})+")
+_INPUTS = re.compile(rf"(?m)^Inputs?:[ \t]*\n(?:{_LINES})+")
 
 
 @dataclass(frozen=True)
 class Declared:
-    """One output as a request declares it."""
+    """One array as a request declares it."""
 
     name: str
     dtype: str
@@ -22,26 +26,48 @@ class Declared:
     """Elements."""
 
 
-def split_outputs(request: str) -> tuple[str, tuple[Declared, ...]]:
-    """Return the request without its block of declared outputs, and what the block says."""
-    block = _BLOCK.search(request)
+@dataclass(frozen=True)
+class Interface:
+    """The arrays that a request declares; empty where it declares none."""
+
+    inputs: tuple[Declared, ...] = ()
+    outputs: tuple[Declared, ...] = ()
+
+
+def split_outputs(request: str) -> tuple[str, Interface]:
+    """Return the request without its block of declared outputs, and every declared array.
+
+    The inputs stay in the text: their shapes are the sizes of the problem.
+    """
+    block = _OUTPUTS.search(request)
     if block is None:
-        return request, ()
-    found = tuple(
+        return request, Interface()
+    inputs = _INPUTS.search(request)
+    declared = Interface(_read(inputs[0]) if inputs else (), _read(block[0]))
+    return (request[: block.start()] + request[block.end() :]).strip(), declared
+
+
+def _read(block: str) -> tuple[Declared, ...]:
+    return tuple(
         Declared(m["name"], m["dtype"], math.prod(int(n) for n in re.findall(r"\d+", m["shape"])))
-        for m in re.finditer(_LINE, block[0])
+        for m in _LINE.finditer(block)
     )
-    return (request[: block.start()] + request[block.end() :]).strip(), found
 
 
-def check_outputs(data: dict[str, Any], declared: tuple[Declared, ...]) -> None:
-    """Check that the answer of an IR is the declared one; raises Refusal with the difference."""
-    if not declared:
+def check_interface(data: dict[str, Any], declared: Interface) -> None:
+    """Check that an IR takes and gives the declared arrays; raises Refusal with the difference."""
+    if not declared.outputs:
         return
     ir = KernelIR.model_validate(data)
-    made = [(t.dtype, math.prod(t.dims(ir.target_dims))) for t in ir.outputs]
+    _agree("answers", ir, ir.outputs, declared.outputs)
+    if declared.inputs:
+        _agree("takes", ir, ir.inputs, declared.inputs)
+
+
+def _agree(verb: str, ir: KernelIR, tensors: tuple[Tensor, ...], declared: tuple[Declared, ...]) -> None:
+    made = [(t.dtype, math.prod(t.dims(ir.target_dims))) for t in tensors]
     if made != [(d.dtype, d.count) for d in declared]:
         shown = ", ".join(f"{count} x {dtype}" for dtype, count in made)
         wanted = ", ".join(f"{d.count} x {d.dtype} ({d.name})" for d in declared)
-        msg = f"what was understood answers {shown}, and the outputs are declared as {wanted}"
+        msg = f"what was understood {verb} {shown}, and the request declares {wanted}"
         raise Refusal(msg)

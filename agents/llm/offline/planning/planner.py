@@ -6,7 +6,7 @@ from typing import Any
 from cuda_harness.agents.llm.offline.language.binding import Problem
 from cuda_harness.agents.llm.offline.language.nodes import Access, Name, walk
 from cuda_harness.agents.llm.offline.language.parse import FormulaError
-from cuda_harness.agents.llm.offline.planning.declared import check_outputs, split_outputs
+from cuda_harness.agents.llm.offline.planning.declared import check_interface, split_outputs
 from cuda_harness.agents.llm.offline.planning.equal import same_computation
 from cuda_harness.agents.llm.offline.planning.formula_plan import FormulaPlanner
 from cuda_harness.agents.llm.offline.planning.formulas import Formulas, find_formulas, take_values
@@ -41,7 +41,7 @@ def plan(request: str) -> dict[str, Any]:
     request = product_in_words(without_remarks(without_names(request)))
     data = _plan(request)
     data["summary"] = " ".join(said.split())[:400]
-    check_outputs(data, declared)
+    check_interface(data, declared)
     return data
 
 
