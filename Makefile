@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CUDA_EXTRA ?= cu13
 
-.PHONY: setup demo test check bench corpus schemas clean
+.PHONY: setup demo test check bench corpus schemas reference clean
 
 setup: $(STAMP)
 
@@ -43,6 +43,9 @@ corpus: setup
 
 schemas: setup
 	@$(BIN)/python -m tests.schemas
+
+reference: setup
+	@$(BIN)/python -m tests.reference
 
 clean:
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
