@@ -57,6 +57,8 @@ def judged(
         for b in bundles(given.kind, on_gpu=executor.name != "cpu")
         if not given.only or b[1].name in given.only
     ]
+    first, parts = (int(n) for n in given.shard.split("/"))
+    every = every[first - 1 :: parts]
     try:
         for number in range(given.seeds):
             seed = given.first_seed + _STEP * number
@@ -88,6 +90,7 @@ def main() -> int:
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--executor", default="cpu", help="cpu or cuda:N")
     parser.add_argument("--only", nargs="*", default=(), help="names of bundles")
+    parser.add_argument("--shard", default="1/1", help="K/N: every N-th bundle from the K-th on")
     parser.add_argument("--seconds", type=float, default=None, help="stop after this time")
     parser.add_argument("--out", type=Path, default=None, help="append one JSON line for each verdict")
     given = parser.parse_args()
