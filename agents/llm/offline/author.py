@@ -5,6 +5,7 @@ never counted as a language model's result.
 """
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -151,10 +152,20 @@ def _arbitrate(question: Question) -> str:
 
 
 def _evolve(question: Question) -> str:
-    del question
-    return _json(
-        {"stop": "the built-in templates have one fast design; its tunables are searched without them"}
-    )
+    """Propose the ideas that change the present kernel and were not tried, the plainest gain first."""
+    from cuda_harness.agents.llm.offline.lowering.schedule import ideas_for
+    from cuda_harness.agents.llm.offline.lowering.style import MEANING, style_of
+
+    ir = _ir(question)
+    present = question.json("Plan")
+    notes = str(present.get("notes", "")) if isinstance(present, dict) else ""
+    taken = set(question.sections.get("Names taken", "").split())
+    asked = re.search(r"at most (\d+)\s+idea", question.text)
+    names = ideas_for(ir, style_of(notes), taken)[: int(asked[1]) if asked else 1]
+    if not names:
+        return _json({"stop": "the built-in templates have no further idea for this kernel"})
+    ideas = [{"name": n, "idea": MEANING[n][0], "expectation": MEANING[n][1]} for n in names]
+    return _json({"ideas": ideas})
 
 
 __all__ = ["CAN", "HOW_TO_NAME_A_MODEL", "answer", "make"]

@@ -1,11 +1,13 @@
 """Which skill lowers what: the fast design first, plainer ones when a kernel has failed."""
 
+from collections.abc import Collection
 from typing import Any
 
 from cuda_harness.agents.llm.offline.language.binding import Problem
 from cuda_harness.agents.llm.offline.language.nodes import Name, accesses, walk
 from cuda_harness.agents.llm.offline.language.parse import FormulaError
 from cuda_harness.agents.llm.offline.lowering.blocked import BLOCKED_IDEAS, lower_blocked
+from cuda_harness.agents.llm.offline.lowering.broadcast import lower_broadcast, suits_broadcast
 from cuda_harness.agents.llm.offline.lowering.columns import lower_columns, suits_columns
 from cuda_harness.agents.llm.offline.lowering.columns_split import SPLIT_IDEAS, lower_split, suits_split
 from cuda_harness.agents.llm.offline.lowering.elementwise import in_step, lower_map, lower_threads
@@ -18,7 +20,7 @@ from cuda_harness.agents.llm.offline.lowering.primitives import Primitive, primi
 from cuda_harness.agents.llm.offline.lowering.rows import RowProgram, lower_rows
 from cuda_harness.agents.llm.offline.lowering.scan import lower_scan, suits_scan
 from cuda_harness.agents.llm.offline.lowering.stream import STREAM_IDEAS, lower_stream
-from cuda_harness.agents.llm.offline.lowering.style import Style, candidates
+from cuda_harness.agents.llm.offline.lowering.style import MEANING, Style, candidates
 from cuda_harness.agents.llm.offline.lowering.transpose import lower_transpose, transposed_read
 from cuda_harness.agents.llm.offline.lowering.turned import TURN_IDEAS, lower_turned
 from cuda_harness.state.ir import KernelIR
@@ -68,6 +70,23 @@ def branch(ir: KernelIR, idea: str, parent: Style) -> tuple[str, dict[str, Any]]
             return source, plan
     msg = f"the idea {idea!r}, and what comes near it, changes nothing in this kernel"
     raise FormulaError(msg)
+
+
+def ideas_for(ir: KernelIR, parent: Style, taken: Collection[str]) -> list[str]:
+    """Return the ideas outside `taken` that change the parent's kernel, no two of them in the same way."""
+    before, earlier = lower(ir, 0, parent)
+    seen = [(before, earlier["steps"])]
+    found: list[str] = []
+    for name in MEANING:
+        if name in parent.ideas:
+            continue
+        source, plan = lower(ir, 0, parent.with_idea(name))
+        if (source, plan["steps"]) in seen:
+            continue
+        seen.append((source, plan["steps"]))
+        if name not in taken:
+            found.append(name)
+    return found
 
 
 def _fused(building: Building, style: Style) -> None:
@@ -130,6 +149,8 @@ def _alone(building: Building, primitive: Primitive, *, packed: bool, style: Sty
         lower_transpose(building, primitive, read)
     elif style.has(*STREAM_IDEAS) and in_step(building, primitive):
         lower_stream(building, primitive, style)
+    elif style.has(*STREAM_IDEAS) and suits_broadcast(building, primitive):
+        lower_broadcast(building, primitive, style)
     else:
         lower_map(building, primitive, packed=packed)
 

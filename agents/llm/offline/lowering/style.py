@@ -44,6 +44,17 @@ RELATED: dict[str, tuple[str, ...]] = {
     "launch_bounds": ("persistent_grid", "instruction_parallelism"),
 }  # fmt: skip
 """What comes nearest to an idea where it changes nothing, the nearest first."""
+MEANING: dict[str, tuple[str, str]] = {
+    "online_one_pass": ("keep each row in registers and read it from memory once", "global loads fall to one pass"),
+    "register_blocking": ("let each thread compute a block of outputs from registers", "shared loads for each operation fall"),
+    "transposing_through_shared": ("turn larger tiles, all loads of a thread before its first store", "bytes in flight rise"),
+    "two_stage_reduction": ("let the block that finishes last merge the parts, in one launch", "launches fall, bytes in flight rise"),
+    "vector_loads": ("move 16 bytes a thread and access, with a path for tails", "memory instructions fall to a quarter"),
+    "instruction_parallelism": ("let each thread handle several packs, all loaded first", "bytes in flight rise"),
+    "persistent_grid": ("launch as many blocks as fit and let each stride over the work", "launch and tail overhead fall"),
+    "launch_bounds": ("give launch bounds, so that the compiler knows the block", "registers fall, occupancy rises"),
+}  # fmt: skip
+"""Ideas that the templates propose by themselves: what to change, and what should move; the most promising first."""
 _NOTE = re.compile(r"\bideas: (?P<names>[a-z_, ]+)")
 
 

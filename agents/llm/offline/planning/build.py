@@ -683,7 +683,7 @@ class Builder:
             )
         self.output, self.op = (
             ("c" if stage.name in {"matmul", "batched", "outer"} else "y"),
-            "contract" if inner else "outer",
+            ("matvec" if len(self.recipe.axes) == 1 else "matmul") if inner else "outer",
         )
 
     def do_transpose(self, stage: Stage) -> None:

@@ -224,8 +224,7 @@ def _shapes(text: Marked, sizes: Sizes) -> None:
 
     across = r"(?:columns?|cols?|features|channels|classes|entries per row|elements per row|values per row)"
     joined = r"(?: ?,? ?(?:and|by|x|×|with)? ?)"
-    for first, second, order in ((rows, across, "ab"), (across, rows, "ba")):
-        one, two = order
+    for first, second, one, two in ((rows, across, "a", "b"), (across, rows, "b", "a")):
         pattern = rf"(?<![\w.])(?P<list>(?P<{one}>{NUMBER}) {first}{joined}(?P<{two}>{NUMBER}) {second}\b)(?: each)?"
         text.replace(re.compile(pattern), take_laid)
     text.replace(laid, take_laid)

@@ -1,0 +1,122 @@
+"""Branches of the templates: ideas read from prompts, another kernel for each, and a refusal where nothing applies."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cuda_harness.agents.coder import parse_kernel
+from cuda_harness.agents.gate import design_sha256
+from cuda_harness.agents.ideas import parse_proposals
+from cuda_harness.agents.llm.offline.author import answer
+from cuda_harness.agents.llm.offline.lowering.schedule import PLAIN, branch, ideas_for, lower
+from cuda_harness.agents.llm.offline.lowering.style import IDEAS, Style, candidates, read_idea, style_of
+from cuda_harness.agents.llm.offline.planning.planner import plan
+from cuda_harness.agents.reply import Reply
+from cuda_harness.prompts.loader import render
+from cuda_harness.state.errors import ModelRefused
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import Kernel, LaunchPlan
+from cuda_harness.tools.evolve.strategies import STRATEGIES
+from cuda_harness.tools.formula.parse import FormulaError
+
+TARGET = {"arch": "sm_90a"}
+
+
+def ir_of(request: str) -> KernelIR:
+    return KernelIR.model_validate(plan(request))
+
+
+def first_of(ir: KernelIR) -> Kernel:
+    source, data = lower(ir)
+    return Kernel(source=source, plan=LaunchPlan.model_validate(data))
+
+
+def shown(model: Any) -> Any:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def branch_reply(ir: KernelIR, last: Kernel, idea: str) -> Reply:
+    prompt = render(
+        "roles/coder", target=TARGET, ir=shown(ir), last_kernel=last.source, last_plan=shown(last.plan), failure=None,
+        history=[], skills=[], advice="", action="branch", idea=idea,
+    )  # fmt: skip
+    return Reply(answer(prompt.system, prompt.human))
+
+
+def test_a_branch_prompt_is_answered_with_another_kernel_that_the_gate_takes() -> None:
+    ir = ir_of("softmax of each row, 4096 x 1024")
+    first = first_of(ir)
+    written = parse_kernel(
+        branch_reply(ir, first, "online_one_pass: one pass over the data"), ir, {0: design_sha256(first)}
+    )
+    assert "x_held" in written.source
+    assert "x_held" not in first.source
+    assert len(written.plan.tunables["GROUP"]) > 1
+
+
+def test_a_branch_of_a_branch_keeps_the_ideas_of_its_parent() -> None:
+    ir = ir_of("relu of 2^20 floats")
+    one = parse_kernel(branch_reply(ir, first_of(ir), "vector_loads: 16 bytes at once"), ir, {})
+    two = parse_kernel(branch_reply(ir, one, "let a persistent grid stride over the work"), ir, {})
+    assert style_of(two.plan.notes).ideas == {"vector_loads", "persistent_grid"}
+    assert "num_sms" in two.plan.model_dump_json()
+
+
+def test_an_idea_of_nobody_is_refused() -> None:
+    ir = ir_of("relu of 2^20 floats")
+    with pytest.raises(ModelRefused, match="not among"):
+        parse_kernel(branch_reply(ir, first_of(ir), "use quantum annealing"), ir, {})
+
+
+def test_an_idea_that_changes_nothing_is_refused() -> None:
+    with pytest.raises(FormulaError, match="changes nothing"):
+        branch(ir_of("cumulative sum of a vector"), "lookback_scan", PLAIN)
+
+
+def test_the_nearest_idea_stands_in_for_one_that_does_not_apply() -> None:
+    _, data = branch(ir_of("sum of each row, 64 x 128"), "kernel_fusion", PLAIN)
+    assert style_of(data["notes"]).ideas == {"online_one_pass"}
+
+
+@pytest.mark.parametrize("strategy", [s.name for s in STRATEGIES])
+def test_every_strategy_of_the_rules_is_read_or_unknown(strategy: str) -> None:
+    name = read_idea(f"{strategy}: whatever it says")
+    assert name == strategy or strategy not in IDEAS
+
+
+@pytest.mark.parametrize(
+    ("text", "idea"),
+    [
+        ("Load four floats at once with float4.", "vector_loads"), ("Use a persistent grid of num_sms blocks.", "persistent_grid"),
+        ("unroll so that each thread has several independent elements", "instruction_parallelism"),
+        ("keep the row in registers and read it once (single pass)", "online_one_pass"), ("prefetch the next tile", "double_buffering"),
+        ("pray", ""),
+    ],
+)  # fmt: skip
+def test_ideas_are_read_from_their_words(text: str, idea: str) -> None:
+    assert read_idea(text) == idea
+
+
+def test_notes_carry_the_style() -> None:
+    style = Style(frozenset({"vector_loads", "launch_bounds"}))
+    assert style_of(f"design: fused; {style.note}; more words") == style
+    assert style_of("ideas: unheard_of") == PLAIN
+    assert len(list(candidates("kernel_fusion"))) == len(set(candidates("kernel_fusion")))
+
+
+def test_the_evolver_is_told_ideas_that_change_this_kernel() -> None:
+    ir = ir_of("transpose a 512 x 256 matrix")
+    kernel = first_of(ir)
+
+    def asked(used: list[str]) -> Reply:
+        prompt = render(
+            "roles/evolver", target=TARGET, ir=shown(ir), kernel=kernel.source, plan=shown(kernel.plan), profile=None, history=[],
+            used=used, most=2,
+        )  # fmt: skip
+        return Reply(answer(prompt.system, prompt.human))
+
+    names = [i["name"] for i in json.loads(asked([]).blocks[0].text)["ideas"]]
+    assert names[0] == "transposing_through_shared"
+    assert len(parse_proposals(asked([]), set()).ideas) == len(names) <= 2
+    assert "stop" in json.loads(asked(list(ideas_for(ir, PLAIN, ()))).blocks[0].text)
