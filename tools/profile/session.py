@@ -8,7 +8,6 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cuda_harness.state.errors import ProfilerUnavailable
 from cuda_harness.state.results import CompileOk, CompileResult
 from cuda_harness.tools.execute.cuda.wire import encode_op
 from cuda_harness.tools.execute.dtypes import np_dtype
@@ -134,17 +133,17 @@ def measure(
         truths: Content sets whose truth the caller knows: timed calls that are examined get one of these.
         outputs: Whether outputs of examined calls are wanted.
 
-    Raises:
-        ProfilerUnavailable: If a contender does not compile here; it was verified before.
     """
     programs = [_encoded(c.program, seed) for c in contenders]
-    cubins = [
-        _cubin(executor, c.name, c.source, arch, dict(c.program.macros), c.fast_math, c.max_registers)
-        for c in contenders
-    ]
+    cubins = []
+    for c in (*contenders, Contender("the holding kernel", HOLD, Program((), ()))):
+        made = _cubin(executor, c, arch)
+        if isinstance(made, JobNotRun):
+            return made
+        cubins.append(made)
     names: list[str] = programs[0]["inputs"]
     blobs = [
-        *cubins, _cubin(executor, "the holding kernel", HOLD, arch, {}, False, None),
+        *cubins,
         *(np.ascontiguousarray(content[n]).tobytes() for content in contents for n in names),
     ]  # fmt: skip
     header = {
@@ -227,13 +226,16 @@ def _encoded(program: Program, seed: int) -> dict[str, Any]:
     }
 
 
-def _cubin(
-    executor: Clock, name: str, source: str, arch: str, macros: dict[str, int], fast_math: bool, max_registers: int | None
-) -> bytes:  # fmt: skip
+def _cubin(executor: Clock, c: Contender, arch: str) -> bytes | JobNotRun:
+    """Return compiled code; a verified kernel that does not compile here says something about the machine only."""
     done = executor.compile(
-        source, arch=arch, macros=macros, fast_math=fast_math, max_registers=max_registers
+        c.source,
+        arch=arch,
+        macros=dict(c.program.macros),
+        fast_math=c.fast_math,
+        max_registers=c.max_registers,
     )
-    if not isinstance(done, CompileOk):
-        msg = f"{name!r} does not compile for {arch}: {done.status}"
-        raise ProfilerUnavailable(msg)
-    return Path(done.cubin_path).read_bytes()
+    if isinstance(done, CompileOk):
+        return Path(done.cubin_path).read_bytes()
+    told = getattr(done, "message", "") or getattr(done, "log", "")
+    return JobNotRun("environment", f"{c.name!r} does not compile for {arch}: {done.status}: {told[:300]}")

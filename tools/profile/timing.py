@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from cuda_harness.state.errors import ProfilerUnavailable
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import Timing, TimingNotMeasured
 from cuda_harness.tools.execute.protocol import JobFault, JobNotRun
@@ -83,13 +82,10 @@ def run_session(
     }  # fmt: skip
     session: Session | JobFault | JobNotRun | None = None
     for attempt in range(2):
-        try:
-            session = measure(
-                executor, contenders, work.contents, truths=sorted(work.answers), warm=_WARM_ROUNDS if extras else 0,
-                graph=_GRAPH_ROUNDS if extras and quick else 0, outputs=bool(work.answers), **{**options, "seed": seed + attempt},
-            )  # fmt: skip
-        except ProfilerUnavailable as exc:
-            return TimingNotMeasured(reason=str(exc))
+        session = measure(
+            executor, contenders, work.contents, truths=sorted(work.answers), warm=_WARM_ROUNDS if extras else 0,
+            graph=_GRAPH_ROUNDS if extras and quick else 0, outputs=bool(work.answers), **{**options, "seed": seed + attempt},
+        )  # fmt: skip
         if not isinstance(session, Session):
             return TimingNotMeasured(reason=f"{_kind(session)} while it was timed: {session.message}")
         if not session.throttled:
