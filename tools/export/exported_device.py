@@ -1,6 +1,7 @@
 """A kernel on a CUDA device through cuda.core: this text is part of every Python export, after `exported_plan`."""
 
 import base64
+import ctypes
 import hashlib
 import json
 import sys
@@ -161,6 +162,9 @@ class _Device:
 
         entry = self.kernel(kernel)
         self._allow_shared(kernel, entry, config["shared"])
+        if any(isinstance(a, bytes) for a in args):
+            self._launch_raw(kernel, entry, config, args)
+            return
         grid, cluster = config["grid"], config["cluster"]
         if cluster:  # cuda.core counts clusters
             grid = tuple(g // c for g, c in zip(grid, cluster, strict=True))
@@ -170,8 +174,37 @@ class _Device:
         )  # fmt: skip
         launch(self.stream, made, entry, *args)
 
+    def _launch_raw(self, name: str, entry: Any, config: Mapping[str, Any], args: Sequence[Any]) -> None:
+        """Launch through the driver: cuda.core takes no argument of 128 bytes, which a tensor map is."""
+        d = self.driver
+        raw = [
+            a if isinstance(a, bytes) else a.to_bytes(8, "little") if isinstance(a, int) else a.tobytes()
+            for a in args
+        ]
+        kept = [ctypes.create_string_buffer(r, len(r)) for r in raw]
+        pointers = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(k) for k in kept))
+        order = d.CUlaunchConfig()
+        order.gridDimX, order.gridDimY, order.gridDimZ = config["grid"]
+        order.blockDimX, order.blockDimY, order.blockDimZ = config["block"]
+        order.sharedMemBytes, order.hStream = config["shared"], self.raw
+        attributes = []
+        if config["cooperative"]:
+            attribute = d.CUlaunchAttribute()
+            attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+            attribute.value.cooperative = 1
+            attributes.append(attribute)
+        if config["cluster"]:
+            attribute = d.CUlaunchAttribute()
+            attribute.id = d.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            side = attribute.value.clusterDim
+            side.x, side.y, side.z = config["cluster"]
+            attributes.append(attribute)
+        order.attrs, order.numAttrs = attributes, len(attributes)
+        function = checked(d.cuKernelGetFunction(d.CUkernel(int(entry.handle))), f"finding {name}")
+        checked(d.cuLaunchKernelEx(order, function, ctypes.addressof(pointers), 0), f"launching {name}")
+
     def _allow_shared(self, name: str, entry: Any, size: int) -> None:
-        if size > 48 * 1024:
+        if size > 0:  # beside static shared memory even a little can pass the default limit
             setting = self.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             handle = self.driver.CUkernel(int(entry.handle))
             device = self.driver.CUdevice(self.device.device_id)
@@ -217,9 +250,7 @@ class _Device:
         self._allow_shared(kernel, entry, shared)
         return int(entry.occupancy.max_active_blocks_per_multiprocessor(threads, shared))
 
-    def tensor_map(self, address: int, spec: Mapping[str, Any]) -> Any:
-        import ctypes
-
+    def tensor_map(self, address: int, spec: Mapping[str, Any]) -> bytes:
         d, item = self.driver, ITEM_SIZES[spec["dtype"]]
         words = {"float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32", "float64": "FLOAT64",
                  "int32": "INT32", "int64": "INT64"}  # fmt: skip
@@ -242,7 +273,7 @@ class _Device:
             getattr(d.CUtensorMapFloatOOBfill, f"CU_TENSOR_MAP_FLOAT_OOB_FILL_{oob}"),
         )  # fmt: skip
         found = checked(made, f"making the tensor map of {spec['tensor']!r}")
-        return (ctypes.c_uint64 * 16).from_buffer_copy(ctypes.string_at(int(found.getPtr()), 128))
+        return ctypes.string_at(int(found.getPtr()), 128)
 
 
 class CudaKernel:

@@ -159,7 +159,8 @@ inline int device_number(cudaDeviceAttr what) {
 
 inline void allow_shared(const void* kernel, const char* name, i64 bytes) {
   if (bytes < 0 || bytes > 0x7fffffff) fail(2, "%s: %lld bytes of shared memory", name, bytes);
-  if (bytes > 48 * 1024) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "raising the shared memory of", name);
+  // Beside static shared memory even a little can pass the default limit.
+  if (bytes > 0) check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "raising the shared memory of", name);
 }
 
 inline i64 blocks_per_sm(const void* kernel, const char* name, Shape block, i64 shared) {
