@@ -1,6 +1,7 @@
 """Where the CUDA headers of this machine lie, and which versions compile: part of every cache key."""
 
 import functools
+import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -40,7 +41,37 @@ def include_folders() -> tuple[str, ...]:
             folder = None
         if folder and folder not in found:
             found.append(folder)
-    return tuple(found)
+    return (*found, *_inner_headers(found))
+
+
+def _inner_headers(found: list[str]) -> tuple[str, ...]:
+    """Return the folder of `crt/`, which the runtime's headers include: a wheel of its own, or part of a toolkit.
+
+    It comes last, and only when its release is that of the runtime's headers.
+    """
+    from cuda.pathfinder import find_nvidia_header_directory
+
+    if not found or any((Path(folder) / "crt" / "mma.h").is_file() for folder in found):
+        return ()
+    try:
+        folder = find_nvidia_header_directory("nvcc")
+    except Exception:  # noqa: BLE001 - pathfinder raises its own classes; absent is absent
+        folder = None
+    if folder is None or not (Path(folder) / "crt" / "mma.h").is_file():
+        return ()
+    releases = {_release(Path(f)) for f in (*found, folder)} - {None}
+    return (folder,) if len(releases) <= 1 else ()
+
+
+def _release(folder: Path) -> str | None:
+    """Return major and minor of the CUDA runtime whose headers lie in a folder, `None` when there are none."""
+    path = folder / "cuda_runtime_api.h"
+    if not path.is_file():
+        return None
+    found = re.search(
+        r"^#define\s+CUDART_VERSION\s+(\d+)", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
+    )
+    return str(int(found[1]) // 10) if found else None
 
 
 @functools.cache
