@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.graph.state import CompiledStateGraph
 
+    from cuda_harness.agents.context import Services
     from cuda_harness.graph.result import RunResult
     from cuda_harness.state.harness import HarnessState
     from cuda_harness.tools.archive.run_folder import RunFolder
@@ -133,13 +134,15 @@ def resume(
     flags: Mapping[str, Any] | None = None,
     context: RunContext | None = None,
     listener: Listener | None = None,
+    force: bool = False,
 ) -> "RunResult":
     """Return the result of a run that was killed, interrupted or out of budget, going on where it stood.
 
-    Finished model calls are read from the run's folder, never made again.
+    Finished model calls are read from the run's folder, never made again. Verdicts and times are comparable only
+    under the same request, toolchain and device, so other ones are refused unless `force` is set.
 
     Raises:
-        ConfigError: If `run_dir` is no run, or its settings do not fit this version.
+        ConfigError: If `run_dir` is no run, its settings do not fit this version, or the conditions differ.
     """
     from cuda_harness.tools.archive.run_folder import RunFolder
 
@@ -156,7 +159,7 @@ def resume(
         provider = merged.provider.model_copy(update={"api_key": fresh.provider.api_key})
         settings = merged.model_copy(update={"provider": provider, "seed": manifest["seed"]})
         context = RunContext(settings=settings, listener=listener)
-    return _drive(folder, context, None)
+    return _drive(folder, context, None, force=force)
 
 
 def verify(
@@ -222,13 +225,16 @@ def make_context(
     return RunContext(settings=settings, models=models or {}, **fields)
 
 
-def _drive(folder: "RunFolder", context: RunContext, start: dict[str, Any] | None) -> "RunResult":
+def _drive(
+    folder: "RunFolder", context: RunContext, start: dict[str, Any] | None, *, force: bool = False
+) -> "RunResult":
     """Run or resume the graph in `folder` and return its result, also after Ctrl-C or a spent recursion limit."""
     from langgraph.errors import GraphRecursionError
 
     from cuda_harness.graph.build import build_graph
     from cuda_harness.graph.outcome import deliver
     from cuda_harness.graph.result import RunResult
+    from cuda_harness.graph.sameness import note_circumstances
     from cuda_harness.graph.waiting import interruptible
     from cuda_harness.state.harness import HarnessState
 
@@ -244,7 +250,10 @@ def _drive(folder: "RunFolder", context: RunContext, start: dict[str, Any] | Non
     with _checkpointer(folder) as checkpointer:
         graph = build_graph(checkpointer)
         if start is None:
+            if not force:
+                _require_same(graph, config, services)
             start = _reopen(graph, config, folder, context)
+        note_circumstances(services)
         try:
             interruptible(
                 lambda: graph.invoke(start, config, context=context, durability="sync"), context.cancelled
@@ -264,6 +273,24 @@ def _drive(folder: "RunFolder", context: RunContext, start: dict[str, Any] | Non
         finally:
             context.close(str(folder.root))
     return RunResult(state, context)
+
+
+def _require_same(
+    graph: "CompiledStateGraph[Any, Any, Any, Any]", config: "RunnableConfig", services: "Services"
+) -> None:
+    """Pass, or refuse to resume under other conditions; raises ConfigError."""
+    import json
+
+    from cuda_harness.graph.sameness import require_same
+    from cuda_harness.state.serde import sha256
+
+    ir = (graph.get_state(config).values or {}).get("ir")
+    planned = KernelIR.model_validate(ir) if ir is not None else None
+    try:
+        require_same(services, ir_sha256=sha256(json.loads(planned.to_json())) if planned else None)
+    except ConfigError:
+        services.context.close(str(services.folder.root))
+        raise
 
 
 _GO_ON = frozenset({"budget", "model_failed", "environment", "interrupted"})

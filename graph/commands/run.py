@@ -85,6 +85,9 @@ def resume(
     max_usd: MaxUsd = None,
     max_seconds: MaxSeconds = None,
     max_gpu_seconds: MaxGpuSeconds = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Go on although request, toolchain or device differ.")
+    ] = False,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -99,7 +102,7 @@ def resume(
         }  # fmt: skip
         progress = Progress()
         with progress.live():
-            result = runner.resume(run, flags=flags, listener=progress)
+            result = runner.resume(run, flags=flags, listener=progress, force=force)
         _finish(result, as_json=as_json)
 
 
