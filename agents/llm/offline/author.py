@@ -36,6 +36,10 @@ def make(argument: str, *, role: str, settings: "Settings") -> "OfflineChatModel
     return OfflineChatModel()
 
 
+_WRITTEN_BEFORE = "again, token for token"
+"""Part of the message that another branch has written the same kernel: the next nearest idea is taken then."""
+
+
 def answer(system: str, human: str) -> str:
     """Return the Markdown reply to a prompt of any role."""
     question = read_prompt(system, human)
@@ -125,7 +129,8 @@ def _branch(question: Question, ir: KernelIR, idea: str) -> str:
         raise Refusal(msg)
     last = question.json("Last plan")
     notes = str(last.get("notes", "")) if isinstance(last, dict) else ""
-    source, plan = branch(ir, name, style_of(notes))
+    passed = question.text.count(_WRITTEN_BEFORE)
+    source, plan = branch(ir, name, style_of(notes), passed=passed)
     return _json(plan) + "\n" + _block("cuda", source)
 
 

@@ -55,19 +55,29 @@ def lower(ir: KernelIR, design: int = 0, style: Style = PLAIN) -> tuple[str, dic
     return building.source(), building.plan()
 
 
-def branch(ir: KernelIR, idea: str, parent: Style) -> tuple[str, dict[str, Any]]:
+def branch(ir: KernelIR, idea: str, parent: Style, *, passed: int = 0) -> tuple[str, dict[str, Any]]:
     """Return the parent's kernel with one more idea: the one asked for, else the nearest that changes the kernel.
+
+    Args:
+        ir: The problem.
+        idea: What is asked for.
+        parent: The ideas that the parent has.
+        passed: How many kernels to pass over, the nearest first: they were written by other branches.
 
     Raises:
         FormulaError: If no idea near the one asked for changes this kernel.
     """
     before, earlier = lower(ir, 0, parent)
+    seen = [(before, earlier["steps"])]
     for name in candidates(idea):
         if name in parent.ideas:
             continue
         source, plan = lower(ir, 0, parent.with_idea(name))
-        if source != before or plan["steps"] != earlier["steps"]:
+        if (source, plan["steps"]) in seen:
+            continue
+        if len(seen) > passed:
             return source, plan
+        seen.append((source, plan["steps"]))
     msg = f"the idea {idea!r}, and what comes near it, changes nothing in this kernel"
     raise FormulaError(msg)
 

@@ -37,9 +37,9 @@ RELATED: dict[str, tuple[str, ...]] = {
     "split_k": ("register_blocking", "double_buffering"),
     "double_buffering": ("register_blocking", "instruction_parallelism"),
     "transposing_through_shared": ("bank_conflict_padding", "instruction_parallelism"),
-    "vector_loads": ("instruction_parallelism", "online_one_pass", "register_blocking", "transposing_through_shared"),
-    "instruction_parallelism": ("vector_loads", "online_one_pass", "register_blocking", "transposing_through_shared"),
-    "persistent_grid": ("instruction_parallelism",),
+    "vector_loads": ("instruction_parallelism", "online_one_pass", "register_blocking", "transposing_through_shared", "persistent_grid"),
+    "instruction_parallelism": ("vector_loads", "online_one_pass", "register_blocking", "transposing_through_shared", "persistent_grid"),
+    "persistent_grid": ("instruction_parallelism", "launch_bounds"),
     "two_stage_reduction": ("vector_loads", "instruction_parallelism"),
     "launch_bounds": ("persistent_grid", "instruction_parallelism"),
 }  # fmt: skip

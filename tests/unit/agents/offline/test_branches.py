@@ -120,3 +120,12 @@ def test_the_evolver_is_told_ideas_that_change_this_kernel() -> None:
     assert names[0] == "transposing_through_shared"
     assert len(parse_proposals(asked([]), set()).ideas) == len(names) <= 2
     assert "stop" in json.loads(asked(list(ideas_for(ir, PLAIN, ()))).blocks[0].text)
+
+
+def test_a_kernel_of_another_branch_is_passed_over_for_the_next_nearest() -> None:
+    ir = ir_of("softmax of each row, 4096 x 1024")
+    one, _ = branch(ir, "online_one_pass", PLAIN)
+    two, data = branch(ir, "online_one_pass", PLAIN, passed=1)
+    first, _ = lower(ir)
+    assert two != first
+    assert (two, "num_sms" in str(data["steps"])) != (one, False)
