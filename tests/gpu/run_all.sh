@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go; installs nothing. Each section is a process with a limit of its own, keeps what it
 # has measured, and can be asked for alone.
-# Usage: tests/gpu/run_all.sh OUT [--only doctor,tests,overhead,aa,streams,timing,profile,library] [--seconds TOTAL]
+# Usage: tests/gpu/run_all.sh OUT [--only doctor,exports,tests,overhead,library,timing,profile,branches] [--seconds TOTAL]
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 out=${1:?folder for the results}
 shift
-only=doctor,tests,overhead,aa,streams,timing,profile,library
+only=doctor,exports,tests,overhead,library,timing,profile
 total=540
 while [ $# -gt 0 ]; do
   case $1 in
@@ -40,18 +40,23 @@ section() {
 
 section doctor 60 "$python" -m cuda_harness doctor
 [ -f "$out/doctor.log" ] && cp "$out/doctor.log" "$out/doctor.txt"
-section tests 200 "$python" -m pytest -q -m gpu tests/gpu -p no:cacheprovider --junitxml "$out/tests.xml"
-section overhead 120 "$python" -m tests.gpu.overhead "$out"
+pytest=("$python" -m pytest -q -m gpu -p no:cacheprovider)
+parallel=()
+"$python" -c "import xdist" 2> /dev/null && parallel=(-n 6)
+# Exports compile on the host for seconds each and measure nothing: they run side by side, the rest one after the other.
+section exports 120 "${pytest[@]}" "${parallel[@]}" tests/gpu/test_exports.py --junitxml "$out/exports.xml"
+section tests 170 "${pytest[@]}" tests/gpu --ignore tests/gpu/test_exports.py --junitxml "$out/tests.xml"
+section overhead 80 "$python" -m tests.gpu.overhead "$out"
 room=$(left)
-room=$((room > 200 ? 200 : room))
+room=$((room > 150 ? 150 : room))
 section library "$room" "$python" -m tests.gpu.library "$out" "$((room - 8))"
-section aa 85 "$python" -m tests.gpu.streams "$out" --aa 100 70
-section streams 90 "$python" -m tests.gpu.streams "$out"
 for file in tests/gpu/*timing*.py tests/gpu/*profile*.py; do
   name=$(basename "$file" .py)
   case $name in test_*|\*) continue ;; esac
   section "${name%_report}" 120 "$python" -m "tests.gpu.$name" "$out"
 done
+room=$(left)
+section branches "$room" "$python" -m tests.gpu.branches "$out" "$((room - 8))"
 "$python" -m tests.gpu.summary "$out"
 tail -n 5 "$out/tests.log" 2> /dev/null
 cat "$out/sections.txt"

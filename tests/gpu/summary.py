@@ -7,20 +7,19 @@ from pathlib import Path
 
 _TITLES = (
     ("overhead", "Overhead per candidate", "overhead.md"),
-    ("aa", "A against A", "aa.md"),
-    ("streams", "Streaming kernels", "streams.md"),
     ("timing", "Timing", "timing.md"),
     ("profile", "Profiles", "profile.md"),
+    ("branches", "Branches of the built-in templates", "branches.md"),
     ("library", "Library, cuda and cpu side by side", "side_by_side.md"),
 )
 
 
 def tests(out: Path) -> str:
-    """Return counts and every test that did not pass, from the junit file."""
-    path = out / "tests.xml"
-    if not path.is_file():
+    """Return counts and every test that did not pass, from the junit files."""
+    files = [p for p in (out / "tests.xml", out / "exports.xml") if p.is_file()]
+    if not files:
         return "not measured: no junit file\n"
-    cases = list(ET.parse(path).getroot().iter("testcase"))  # noqa: S314 - our own pytest wrote it
+    cases = [c for p in files for c in ET.parse(p).getroot().iter("testcase")]  # noqa: S314 - our own pytest wrote it
     lines, counts = [], {"passed": 0, "failed": 0, "skipped": 0}
     for case in cases:
         bad = next((c for c in case if c.tag in {"failure", "error"}), None)
