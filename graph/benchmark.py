@@ -138,7 +138,8 @@ class Bench:
         """Run what is not done yet and return the summary; a task that fails never stops the others.
 
         Raises:
-            ConfigError, ToolchainError: If nothing could be run or graded here at all; the user acts.
+            ConfigError: If the model or the executor cannot be set up; the user acts.
+            ToolchainError: If this machine lacks something, or a device is lost on the way; finished lines are kept.
         """
         every = list(self.order.works())
         todo = [w for w in every if (w[0].id, w[1], w[2]) not in self.results.done]
@@ -147,27 +148,29 @@ class Bench:
         self._report(
             f"{len(every)} results, {len(every) - len(todo)} done before, {self.order.jobs} at a time"
         )
+        self._prepare(todo)
+        pool = ThreadPoolExecutor(self.order.jobs, thread_name_prefix="bench")
         done = 0
         try:
-            with ThreadPoolExecutor(self.order.jobs, thread_name_prefix="bench") as pool:
-                futures = [pool.submit(self._guarded, work, purse) for work in todo]
-                for future in as_completed(futures):
-                    try:
-                        row = future.result()
-                    except (ConfigError, ToolchainError) as exc:
-                        fatal = fatal or exc
-                        self.cancelled.set()
-                        continue
-                    if row is None:
-                        continue
-                    done += 1
-                    self.results.add(row)
-                    left = (time.monotonic() - began) / done * (len(todo) - done)
-                    self._report(_progress(row, len(every) - len(todo) + done, len(every), left))
+            for future in as_completed([pool.submit(self._guarded, work, purse) for work in todo]):
+                try:
+                    row = future.result()
+                except ToolchainError as exc:
+                    fatal = fatal or exc
+                    self.cancelled.set()
+                    continue
+                if row is None:
+                    continue
+                done += 1
+                self.results.add(row)
+                left = (time.monotonic() - began) / done * (len(todo) - done)
+                self._report(_progress(row, len(every) - len(todo) + done, len(every), left))
         except KeyboardInterrupt:
             self.cancelled.set()
             notes.append("interrupted")
         finally:
+            self.cancelled.set()
+            pool.shutdown(cancel_futures=True)
             for executor in self._executors:
                 executor.close()
         missing = len(todo) - done
@@ -179,6 +182,23 @@ class Bench:
         if fatal is not None:
             raise fatal
         return document
+
+    def _prepare(self, todo: Sequence[Work]) -> None:
+        """Find out before the first task whether model, executor and containment work; raises what a user mends."""
+        from cuda_harness.agents.llm.providers import chat_model
+        from cuda_harness.tools.benchmarks.contain import contains
+
+        if not todo:
+            return
+        model = self.settings.model or "offline"
+        if model.partition(":")[0] not in {"record", "replay"}:
+            chat_model(model, role="coder", settings=self.settings)
+        self._executor()
+        if any(w[0].gradable for w in todo) and not self.settings.unsafe_exec and not contains():
+            msg = "the benchmark's scripts cannot be contained here: Landlock or seccomp does not work"
+            raise SandboxUnavailable(
+                msg, remedy="use a kernel with Landlock, or --unsafe-exec for code you trust"
+            )
 
     def _guarded(self, work: Work, purse: Purse) -> Row | None:
         """Return a finished result, `None` when it was not run; an error of ours becomes a result that says so."""
@@ -192,7 +212,8 @@ class Bench:
         began = time.monotonic()
         try:
             self._one(row, work, budget)
-        except (ConfigError, ToolchainError):
+        except ToolchainError:
+            self.cancelled.set()  # before the next task starts
             raise
         except ModelError as exc:
             row |= {

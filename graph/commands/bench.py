@@ -52,6 +52,9 @@ BaselineOption = Annotated[
 Clarify = Annotated[
     Path | None, typer.Option(help="JSONL with further words: id, answers, and level if it matters.")
 ]
+Rounds = Annotated[
+    int | None, typer.Option(min=0, help="Rounds of optimisation after the first verified kernel.")
+]
 LadderSeconds = Annotated[float | None, typer.Option(help="Most wall seconds for judging one kernel.")]
 
 
@@ -75,6 +78,7 @@ def cudabench(
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,
     max_seconds: MaxSeconds = None,
+    rounds: Rounds = None,
     ladder_seconds: LadderSeconds = None,
     seed: Seed = None,
     as_json: Json = False,
@@ -83,7 +87,13 @@ def cudabench(
 ) -> None:
     """Run the public CUDABench file; limits are those of the whole suite."""
     with reported(debug=debug, as_json=as_json):
-        flags = {"model": model, "target": target, "seed": seed, "unsafe_exec": unsafe_exec or None}
+        flags = {
+            "model": model,
+            "target": target,
+            "seed": seed,
+            "rounds": rounds,
+            "unsafe_exec": unsafe_exec or None,
+        }
         settings = _settings(flags, ladder_seconds)
         limits = {
             "max_calls": max_calls,
@@ -117,6 +127,7 @@ def suite(
     max_tokens: MaxTokens = None,
     max_usd: MaxUsd = None,
     max_seconds: MaxSeconds = None,
+    rounds: Rounds = None,
     ladder_seconds: LadderSeconds = None,
     seed: Seed = None,
     as_json: Json = False,
@@ -125,7 +136,13 @@ def suite(
 ) -> None:
     """Run our own twelve tasks: no download, no GPU needed."""
     with reported(debug=debug, as_json=as_json):
-        flags = {"model": model, "target": target, "seed": seed, "unsafe_exec": unsafe_exec or None}
+        flags = {
+            "model": model,
+            "target": target,
+            "seed": seed,
+            "rounds": rounds,
+            "unsafe_exec": unsafe_exec or None,
+        }
         settings = _settings(flags, ladder_seconds)
         limits = {
             "max_calls": max_calls,

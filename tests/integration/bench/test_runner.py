@@ -1,0 +1,104 @@
+"""The suite's runner: one budget for all, and nothing that a task does stops the others."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from cuda_harness.graph.benchmark import Bench, Order, Purse, read_clarifications, spec_for
+from cuda_harness.state.budget import Budget
+from cuda_harness.state.errors import ConfigError, ExecutorUnavailable, ModelUnavailable
+from cuda_harness.state.settings import Settings
+from cuda_harness.tools.benchmarks.results import Row
+from cuda_harness.tools.benchmarks.task import read_tasks
+
+SUITE = Path(__file__).resolve().parents[3] / "examples" / "suite"
+
+
+def test_what_a_run_did_not_spend_goes_back() -> None:
+    purse = Purse({"max_calls": 10}, Budget(max_calls=60))
+    first = purse.draw(1)
+    assert first is not None
+    assert first.max_calls == 10
+    assert purse.draw(1) is None
+    purse.settle(first, {"calls": 4, "input_tokens": None, "output_tokens": None, "usd": None})
+    second = purse.draw(1)
+    assert second is not None
+    assert second.max_calls == 6
+
+
+def test_what_is_unknown_counts_as_spent() -> None:
+    purse = Purse({"max_tokens": 1000}, Budget())
+    drawn = purse.draw(2)
+    assert drawn is not None
+    assert drawn.max_tokens == 500
+    purse.settle(drawn, {"calls": 1, "input_tokens": None, "output_tokens": None, "usd": None})
+    again = purse.draw(1)
+    assert again is not None
+    assert again.max_tokens == 500
+
+
+def test_time_runs_for_all_alike() -> None:
+    purse = Purse({"max_seconds": 1e-9}, Budget())
+    assert purse.draw(4) is None
+
+
+def bench(out: Path, script: dict[int, BaseException | None], *, jobs: int = 1) -> Bench:
+    """A bench whose tasks do what the script says, by id, in place of running."""
+
+    class Scripted(Bench):
+        def _one(self, row: Row, work: tuple, budget: Budget) -> None:  # type: ignore[type-arg]
+            found = script[work[0].id]
+            if found is not None:
+                raise found
+            row |= {"status": "verified", "comp": True, "func": True, "func_official": True, "calls": 1}
+
+    tasks = [t for t in read_tasks(SUITE) if t.id in script]
+    order = Order("suite", tasks, (1,), jobs=jobs, executors=("cpu",))
+    return Scripted(order, Settings(model="offline"), out, report=lambda _line: None)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_task_that_fails_never_stops_the_others(tmp_path: Path, jobs: int) -> None:
+    script = {0: None, 1: ValueError("boom"), 2: ModelUnavailable("down"), 3: ConfigError("odd"), 4: None}
+    document = bench(tmp_path, script, jobs=jobs).run()
+    rows = {r["id"]: r for r in map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())}
+    assert [rows[n]["status"] for n in range(5)] == ["verified", "error", "model_failed", "error", "verified"]
+    assert "ValueError: boom" in rows[1]["detail"]
+    assert (rows[1]["func"], rows[2]["func"]) == (None, False)
+    assert document["overall"]["results"] == 5
+
+
+def test_a_lost_device_ends_the_suite_and_keeps_what_is_done(tmp_path: Path) -> None:
+    script = {0: None, 1: ExecutorUnavailable("cuda:0", "gone"), 2: None}
+    with pytest.raises(ExecutorUnavailable):
+        bench(tmp_path, script).run()
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 1
+    document = bench(tmp_path, {0: None, 1: None, 2: None}).run()
+    assert document["overall"]["results"] == 3
+
+
+def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
+    document = bench(tmp_path, {0: None, 1: KeyboardInterrupt(), 2: None}).run()
+    assert any("interrupted" in note for note in document["notes"])
+    assert document["overall"]["results"] < 3
+    assert not [t for t in threading.enumerate() if t.name.startswith("bench")]
+
+
+def test_each_result_has_a_recording_of_its_own(tmp_path: Path) -> None:
+    assert spec_for("record:runs/tape:openai:m", "0003-1-1") == "record:runs/tape/0003-1-1.jsonl:openai:m"
+    assert spec_for(f"replay:{tmp_path}", "0003-1-1") == f"replay:{tmp_path}/0003-1-1.jsonl"
+    assert spec_for("replay:one.jsonl", "x") == "replay:one.jsonl"
+    assert spec_for("openai:m", "x") == "openai:m"
+
+
+def test_clarifications(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text(
+        '{"id": 3, "level": 3, "answers": ["lr = 0.1", "eps = 1e-8"]}\n\n{"id": 4, "answers": "rows first"}\n'
+    )
+    assert read_clarifications(path) == {(3, 3): "- lr = 0.1\n- eps = 1e-8", (4, None): "rows first"}
+    path.write_text('{"level": 3}\n')
+    with pytest.raises(ConfigError):
+        read_clarifications(path)
