@@ -8,7 +8,14 @@ from cuda_harness.agents.context import RunContext, Services
 from cuda_harness.agents.judging import clock_of, suite_of
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.harness import ProfilerView, StateUpdate, node
-from cuda_harness.state.results import Profile, Timing, TimingNotMeasured, Verdict
+from cuda_harness.state.results import (
+    Failure,
+    Outcome,
+    Profile,
+    Timing,
+    TimingNotMeasured,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from cuda_harness.tools.profile.session import Clock
@@ -37,7 +44,12 @@ def profile_kernel(state: ProfilerView, runtime: Runtime[RunContext]) -> StateUp
         folder = services.folder.attempt_dir(attempt.id)
         services.folder.write_json(f"{folder}/timing.json", timing.model_dump(mode="json"))
         services.folder.write_json(f"{folder}/profile.json", profile.model_dump(mode="json"))
-        changed[attempt.id] = attempt.model_copy(update={"timing": timing, "profile": profile})
+        judged = convicted(attempt.verdict, timing)
+        if judged is not attempt.verdict and judged is not None:
+            services.folder.write_text(f"{folder}/verdict.json", judged.to_json())
+        changed[attempt.id] = attempt.model_copy(
+            update={"timing": timing, "profile": profile, "verdict": judged}
+        )
         _tell(services, attempt, timing, profile)
     return {"attempts": changed}
 
@@ -54,6 +66,22 @@ def baseline_of(attempts: dict[int, Attempt], attempt: Attempt) -> Attempt | Non
     verified = [a for a in attempts.values() if a.status == "verified"]
     first = min(verified, key=lambda a: a.id, default=None)
     return first if first is not None and first.id != attempt.id and first.sha256 != attempt.sha256 else None
+
+
+def convicted(verdict: Verdict | None, timing: Timing | TimingNotMeasured) -> Verdict | None:
+    """Return the verdict, rejected at stage `target` when a timed call wrote a wrong result.
+
+    The ladder ran at the same size and accepted it: such a kernel does its work only sometimes.
+    """
+    if verdict is None or isinstance(timing, Timing) or timing.fault is None:
+        return verdict
+    failure = Failure(stage="target", class_=timing.fault, message=timing.reason[:3_000])
+    outcome: Outcome = "rejected" if failure.is_candidates else "undecided"
+    stages = tuple(
+        s.model_copy(update={"status": "failed", "detail": timing.reason[:600]}) if s.name == "target" else s
+        for s in verdict.stages
+    )
+    return verdict.model_copy(update={"outcome": outcome, "failure": failure, "stages": stages})
 
 
 def _unmeasured(attempt: Attempt, state: ProfilerView) -> Measured:

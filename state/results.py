@@ -257,6 +257,8 @@ class TimingNotMeasured(Model):
     reason: str
     rejected: bool = False
     """True: a time was measured and is not believed (below the physical bound, or wrong outputs while timed)."""
+    fault: FaultClass | None = None
+    """What the kernel did wrong while it was timed; it is then rejected after all."""
 
 
 Bound = Literal["memory", "compute", "latency", "launch", "occupancy", "unknown"]

@@ -75,7 +75,7 @@ def compare(
     for timed in session.timed:
         wrong = made.wrong(timed)
         if wrong is not None:
-            return TimingNotMeasured(reason=wrong, rejected=True)
+            return TimingNotMeasured(reason=wrong.message, rejected=True, fault=wrong.fault)
     return judge_session(session)
 
 

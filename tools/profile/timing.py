@@ -106,7 +106,7 @@ def timing_of(
     timed = session.timed[0]
     wrong = work.wrong(timed)
     if wrong is not None:
-        return TimingNotMeasured(reason=wrong, rejected=True)
+        return TimingNotMeasured(reason=wrong.message, rejected=True, fault=wrong.fault)
     median = timed.median
     facts = executor.facts()
     notes = list(_notes(session, timed, work))

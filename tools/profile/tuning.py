@@ -108,7 +108,7 @@ def tune(
             wrong = work.wrong(session.timed[1])
             comparison = judge_session(session)
             if wrong is not None:
-                notes.append(wrong)
+                notes.append(wrong.message)
             elif comparison.faster == "b":
                 winner = best.tunables
     made = Tuning(
@@ -255,7 +255,7 @@ class _Bench:
     def _trial(self, config: Config, timed: Timed, unit: float) -> Trial:
         wrong = self.work.wrong(timed)
         if wrong is not None:
-            return Trial(config, "wrong", wrong[:300])
+            return Trial(config, "wrong", wrong.message[:300])
         return Trial(config, "timed", "", timed.median.value, timed.median.value / unit)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
+from cuda_harness.state.results import FaultClass
 from cuda_harness.state.suite import Case, Inputs
 from cuda_harness.tools.execute.protocol import Executor
 from cuda_harness.tools.ir.placement import expand_on
@@ -28,6 +29,14 @@ _MOST_BYTES = 3 << 30
 _CHEAP_ELEMENTS = 1 << 22
 """Up to here the reference is asked about every content set, beyond it about the first alone."""
 _SETS = 4
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A timed call whose outputs are not right."""
+
+    fault: FaultClass
+    message: str
 
 
 @dataclass
@@ -64,7 +73,7 @@ class Workload:
         """Return whether a timed call was held against a truth."""
         return any(chosen in self.answers for chosen, _ in timed.outputs)
 
-    def wrong(self, timed: Timed) -> str | None:
+    def wrong(self, timed: Timed) -> Wrong | None:
         """Return what is wrong with the outputs of examined timed calls, `None` when nothing is."""
         for chosen, outputs in timed.outputs:
             if chosen not in self.answers:
@@ -74,7 +83,8 @@ class Workload:
                 self.ir, self.dims, shaped, expected_of(self.answers[chosen]), inputs=self.contents[chosen]
             )
             if isinstance(found, Mismatch):
-                return f"a timed call of {timed.name} wrote a wrong result: {found.message}"
+                message = f"a timed call of {timed.name} wrote a wrong result: {found.message}"
+                return Wrong(found.class_, message)
         return None
 
 

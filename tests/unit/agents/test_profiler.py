@@ -1,8 +1,8 @@
 """The Profiler without a GPU: what it says, and what a speed-up is measured against."""
 
-from cuda_harness.agents.profiler import baseline_of, why_untimed
+from cuda_harness.agents.profiler import baseline_of, convicted, why_untimed
 from cuda_harness.state.attempt import Attempt
-from cuda_harness.state.results import Verdict
+from cuda_harness.state.results import StageResult, TimingNotMeasured, Verdict
 
 ACCEPTED = Verdict(outcome="accepted", executor="cuda:0")
 REJECTED = Verdict(outcome="rejected", executor="cuda:0")
@@ -31,3 +31,27 @@ def test_the_first_verified_kernel_and_its_copies_have_no_baseline() -> None:
     copy = Attempt(id=2, sha256="b", verdict=ACCEPTED)
     assert baseline_of(attempts(first, copy), first) is None
     assert baseline_of(attempts(first, copy), copy) is None
+
+
+def test_a_wrong_result_while_timed_rejects_the_kernel_after_all() -> None:
+    passed = Verdict(
+        outcome="accepted", executor="cuda:0", stages=(StageResult(name="target", status="passed"), StageResult(name="repeat", status="passed"))
+    )  # fmt: skip
+    timing = TimingNotMeasured(
+        reason="a timed call wrote a wrong result: y[0] is 1, expected 2", rejected=True, fault="mismatch"
+    )
+    found = convicted(passed, timing)
+    assert found is not None
+    assert found.outcome == "rejected"
+    assert found.failure is not None
+    assert (found.failure.stage, found.failure.class_) == ("target", "mismatch")
+    assert "y[0] is 1" in found.failure.message
+    assert [s.status for s in found.stages] == ["failed", "passed"]
+
+
+def test_a_time_that_is_only_missing_convicts_nobody() -> None:
+    for timing in (
+        TimingNotMeasured(reason="no GPU"),
+        TimingNotMeasured(reason="below the floor", rejected=True),
+    ):
+        assert convicted(ACCEPTED, timing) is ACCEPTED

@@ -4,8 +4,6 @@ import contextlib
 import time
 from typing import Any
 
-HELD_DOWN = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
-"""Clock event reasons that slow a kernel: power cap, hardware slowdown, software and hardware heat, power brake."""
 _PAUSE_S = 0.02
 
 
