@@ -1,0 +1,1 @@
+"""What each kind of operation makes of the current value, one function a kind of stage."""
