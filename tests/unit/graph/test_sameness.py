@@ -63,7 +63,8 @@ def test_a_machine_without_the_executor_differs(tmp_path: Path) -> None:
     class Missing(FakeServices):
         @property
         def executor(self) -> Any:
-            raise ExecutorUnavailable("cuda:0", "no driver")
+            msg = "cuda:0"
+            raise ExecutorUnavailable(msg, "no driver")
 
     with pytest.raises(ConfigError, match="executor was 'cuda:0' and is None"):
         require_same(Missing(tmp_path), ir_sha256=None)  # type: ignore[arg-type]
