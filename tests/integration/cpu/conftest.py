@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,9 +10,15 @@ from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 
 
 @pytest.fixture(scope="session")
-def cpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CpuExecutor]:
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache of `cpu`, for tests that need another executor beside it."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def cpu(builds: Path) -> Iterator[CpuExecutor]:
     if shutil.which("g++") is None:
         pytest.skip("no g++ on this machine")
-    executor = CpuExecutor(cache=tmp_path_factory.mktemp("cache"))
+    executor = CpuExecutor(cache=builds)
     yield executor
     executor.close()

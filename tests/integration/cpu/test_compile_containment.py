@@ -180,10 +180,10 @@ def test_a_bomb_for_the_compiler_ends_soon_and_blames_nobody_else(
 
 
 def test_without_any_sandbox_nothing_foreign_is_compiled(
-    cpu: CpuExecutor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cpu: CpuExecutor, builds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A launcher that reports what the real one does where seccomp is missing."""
-    assert cpu.name == "cpu"
+    Case("warm", "y[0] = 9.0f;", shape=Shape(n=1, block=(1, 1, 1)), mode="plain").run(cpu)
     if bubblewrap() is not None:
         pytest.skip("bubblewrap contains it here")
     refusing = tmp_path / "refusing"
@@ -192,24 +192,23 @@ def test_without_any_sandbox_nothing_foreign_is_compiled(
     )
     refusing.chmod(0o755)
     monkeypatch.setattr("cuda_harness.tools.execute.cpu.build.launcher", lambda _cache: refusing)
-    case = Case("any", "y[0] = 1.0f;", shape=Shape(n=1, block=(1, 1, 1)), mode="plain")
+    case = Case("any", "y[0] = 8.0f;", shape=Shape(n=1, block=(1, 1, 1)), mode="plain")
 
     with pytest.raises(SandboxUnavailable) as caught:
-        case.run(CpuExecutor(cache=tmp_path / "safe"))
+        case.run(CpuExecutor(cache=builds))
     assert caught.value.remedy
-    result = case.run(CpuExecutor(cache=tmp_path / "unsafe", unsafe=True))
+    result = case.run(CpuExecutor(cache=builds, unsafe=True))
     assert isinstance(result, JobOk), result
 
 
-def test_bubblewrap_surrounds_both_where_it_works(cpu: CpuExecutor, tmp_path: Path) -> None:
-    assert cpu.name == "cpu"
+def test_bubblewrap_surrounds_both_where_it_works(builds: Path) -> None:
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap is not installed")
     if bubblewrap() is None:
         pytest.skip("bubblewrap may not make namespaces here")
 
     result = Case("any", "y[0] = 2.0f;", shape=Shape(n=1, block=(1, 1, 1)), mode="check").run(
-        CpuExecutor(cache=tmp_path)
+        CpuExecutor(cache=builds)
     )
 
     assert isinstance(result, JobOk), result

@@ -1,12 +1,15 @@
 """Check mode names the class, the line and the buffer of a fault, and lets honest kernels pass in silence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from tests.integration.cpu.fault_cases import ALL
+from tests.integration.cpu import fault_cases
+from tests.integration.cpu.fault_classes import ALL, CLASSES
 from tests.integration.cpu.programs import Case, Shape
 
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
-from cuda_harness.tools.execute.protocol import JobFault, JobNotRun, JobOk
+from cuda_harness.tools.execute.protocol import Job, JobFault, JobNotRun, JobOk, Mode
 
 FAULTY = [c for c in ALL if c.fault]
 HONEST = [c for c in ALL if not c.fault]
@@ -40,14 +43,17 @@ def test_honest_kernel_passes(case: Case, cpu: CpuExecutor) -> None:
         np.testing.assert_allclose(checked.arrays["y"], fast.arrays["y"], rtol=1e-6)
 
 
-def test_each_class_has_three_faults_and_three_look_alikes() -> None:
-    from tests.integration.cpu import fault_cases
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_class_has_three_faults_and_three_look_alikes(name: str) -> None:
+    faulty = [c.name for c in CLASSES[name] if c.fault is not None]
+    honest = [c.name for c in CLASSES[name] if c.fault is None]
 
-    tables = [v for k, v in vars(fault_cases).items() if isinstance(v, list) and k != "ALL"]
-    assert len(tables) >= 8
-    for table in tables:
-        assert sum(c.fault is not None for c in table) >= 3
-        assert sum(c.fault is None for c in table) >= 3
+    assert len(set(faulty)) >= 3, faulty
+    assert len(set(honest)) >= 3, honest
+
+
+def test_no_case_is_left_out_of_the_classes() -> None:
+    assert {c.name for c in fault_cases.ALL} <= {c.name for c in ALL}
 
 
 UNWRITTEN = [
@@ -69,10 +75,23 @@ def test_unwritten_elements_are_named_exactly(
     assert np.flatnonzero(call.unwritten_at["y"]).tolist() == missing
 
 
-def test_poison_that_is_written_on_purpose_counts_as_written(cpu: CpuExecutor) -> None:
-    body = "int i = threadIdx.x;\nif (i < 63) y[i] = x[i];\nelse y[i] = __int_as_float(0x7fc00000);"
+WRITTEN = {
+    "a value like poison": ("", "int i = threadIdx.x;\ny[i] = i < 63 ? x[i] : __int_as_float(0x7fc00000);"),
+    "bytes of the garbage that shared memory starts with": (
+        "",
+        "y[threadIdx.x] = __int_as_float(0xcdcdcdcd);",
+    ),
+    "by memset": ("", "if (threadIdx.x == 0) memset(y, 0, n * 4);"),
+    "as structs that a function returns": (
+        "struct P { float a, b; };\n__device__ __noinline__ P both(float a) { P p; p.a = a; p.b = -a; return p; }\n",
+        "int i = threadIdx.x;\nif (i < 32) reinterpret_cast<P*>(y)[i] = both(x[i]);",
+    ),
+}
 
-    result = Case("nan", body).run(cpu)
+
+@pytest.mark.parametrize(("before", "body"), WRITTEN.values(), ids=WRITTEN.keys())
+def test_bytes_that_were_written_count_as_written(before: str, body: str, cpu: CpuExecutor) -> None:
+    result = Case("written", body, before=before).run(cpu)
 
     assert isinstance(result, JobOk), result
     assert result.calls[0].unwritten == {"y": 0}
@@ -105,3 +124,71 @@ def test_what_the_host_compiler_refuses_names_the_line_and_blames_nobody(cpu: Cp
     assert result.reason == "unsupported"
     assert "undeclared_name" in result.message
     assert result.evidence["line"] == 3
+
+
+SHARED_LIMITS = {
+    "static beyond 48 KiB": ("__shared__ float s[13000];\ns[threadIdx.x] = x[0];\n__syncthreads();\ny[threadIdx.x] = s[63 - threadIdx.x];", 0, "compile"),
+    "static and dynamic beyond 227 KiB": ("__shared__ float s[12000];\nextern __shared__ float d[];\nd[threadIdx.x] = s[threadIdx.x] = x[0];\n__syncthreads();\ny[threadIdx.x] = s[63 - threadIdx.x] + d[0];", 190_000, "launch_config"),
+    "48 KiB of static": ("__shared__ float s[12288];\ns[threadIdx.x] = x[0];\n__syncthreads();\ny[threadIdx.x] = s[63 - threadIdx.x];", 0, None),
+    "both within 227 KiB": ("__shared__ float s[8000];\nextern __shared__ float d[];\nd[threadIdx.x] = s[threadIdx.x] = x[0];\n__syncthreads();\ny[threadIdx.x] = s[63 - threadIdx.x] + d[0];", 190_000, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "dynamic", "fault"), SHARED_LIMITS.values(), ids=SHARED_LIMITS.keys())
+@pytest.mark.parametrize("mode", ["plain", "check"])
+def test_shared_memory_has_the_bounds_of_a_gpu(
+    body: str, dynamic: int, fault: str | None, mode: Mode, cpu: CpuExecutor
+) -> None:
+    result = Case("shared", body, shape=Shape(shared_bytes=dynamic)).run(cpu, mode)
+
+    assert (result.fault if isinstance(result, JobFault) else None) == fault, result
+    assert isinstance(result, (JobFault, JobOk)), result
+
+
+@pytest.mark.parametrize(
+    "body", ["int* p = new int[n];\nw[0] = (long)p;\ny[0] = p[0] = 1;", "w[0] = (long)malloc(n);\ny[0] = 1;"]
+)
+def test_a_heap_on_the_device_is_unsupported_by_name(body: str, cpu: CpuExecutor) -> None:
+    result = Case("heap", body).run(cpu)
+
+    assert isinstance(result, JobNotRun), result
+    assert result.reason == "unsupported"
+    assert "heap" in result.message
+
+
+def test_a_kernel_behind_a_macro_runs(cpu: CpuExecutor) -> None:
+    head = 'extern "C" __global__ void name(const float* x, float* y, float* w, int n)'
+    source = f"#define KERNEL(name) {head}\n#define ROOM(t, s) __shared__ t s[64]\nKERNEL(k) {{\nROOM(float, s);\ns[threadIdx.x] = x[threadIdx.x];\n__syncthreads();\ny[threadIdx.x] = s[63 - threadIdx.x];\n}}\n"
+    x = np.arange(64, dtype=np.float32)
+
+    result = cpu.run(Job(source, Shape().program(), ({"x": x},), mode="check"))
+
+    assert isinstance(result, JobOk), result
+    np.testing.assert_array_equal(result.calls[0].arrays["y"], x[::-1])
+
+
+ORDERED = "int i = blockIdx.x * blockDim.x + threadIdx.x;\ny[i] = atomicAdd(&place, 1);\n__syncthreads();\nif (i == 0) w[0] = 0;"
+
+
+def test_blocks_and_threads_start_in_orders_by_the_seed(cpu: CpuExecutor) -> None:
+    case = Case("order", ORDERED, before="__device__ int place = 0;\n", shape=Shape(n=256, grid=(4, 1, 1)))
+    seen = []
+    for poison in range(3):
+        result = cpu.run(replace(case.job("check"), poison=poison))
+        assert isinstance(result, JobOk), result
+        seen.append(result.calls[0].arrays["y"].tolist())
+
+    assert seen[0] == list(range(256))
+    assert seen[1] == list(reversed(range(256)))
+    assert sorted(seen[2]) == seen[0]
+    assert seen[2] not in seen[:2]
+
+
+@pytest.mark.parametrize("poison", [1, 2])
+@pytest.mark.parametrize("mode", ["plain", "check"])
+def test_a_block_that_waits_for_an_earlier_one_still_ends(poison: int, mode: Mode, cpu: CpuExecutor) -> None:
+    (case,) = [c for c in ALL if c.name == "a spin on another block's flag"]
+
+    result = cpu.run(replace(case.job(mode), poison=poison))
+
+    assert isinstance(result, JobOk), result

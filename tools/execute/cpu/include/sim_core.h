@@ -187,9 +187,12 @@ struct sim_global {
 #define SIM_IN_ORDER __attribute__((no_reorder))
 #define SIM_ENTRY(N, NAME, AT, BYTES, ITEM)                                                        \
   static const sim_global SIM_JOIN(sim_entry_, N) __attribute__((used, section("sim_globals"))) = {NAME, (const void *)(AT), BYTES, ITEM};
+// Room in each of the three places where the compiler puts variables: set ones, unset ones, unset static ones.
 #define SIM_FENCE_(N)                                                                              \
+  char SIM_JOIN(sim_room_, N)[64] __attribute__((used, no_reorder, aligned(4)));                   \
   static char SIM_JOIN(sim_unset_room_, N)[64] __attribute__((used, no_reorder, aligned(4)));      \
   static char SIM_JOIN(sim_set_room_, N)[64] __attribute__((used, no_reorder, aligned(4))) = {1};  \
+  SIM_ENTRY(SIM_JOIN(g, N), nullptr, SIM_JOIN(sim_room_, N), 64, 1)                                \
   SIM_ENTRY(SIM_JOIN(u, N), nullptr, SIM_JOIN(sim_unset_room_, N), 64, 1)                          \
   SIM_ENTRY(SIM_JOIN(s, N), nullptr, SIM_JOIN(sim_set_room_, N), 64, 1)
 #define SIM_FENCE SIM_FENCE_(__COUNTER__)
