@@ -16,6 +16,9 @@ from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import Timing, Verdict
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from cuda_harness.graph.report.figures import Kind
     from cuda_harness.tools.execute.protocol import Executor
 
 
@@ -102,6 +105,17 @@ class RunResult:
         from cuda_harness.graph.report.page import write_report
 
         return write_report(self.run_dir, Path(out) if out is not None else None)
+
+    def plot(self, kind: "Kind" = "ladder") -> "Figure":
+        """Return a figure: `ladder` (seconds by stage), `time` (by attempt) or `roofline`; needs the extra `plots`.
+
+        Raises:
+            ConfigError: If matplotlib is missing, or nothing of it was measured; the user acts.
+        """
+        from cuda_harness.graph.report.evidence import read_evidence
+        from cuda_harness.graph.report.figures import figure_of
+
+        return figure_of(read_evidence(self.run_dir), kind)
 
     def __call__(self, *arrays: Any, **scalars: float) -> Any:  # noqa: ANN401 - one array or a dict of them
         """Run the kernel on `arrays` (inputs in IR order) and return the output, a dict when there are several.

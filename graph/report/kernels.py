@@ -11,6 +11,7 @@ from cuda_harness.graph.report.markup import el, facts, fold, join, table
 from cuda_harness.graph.report.sections import failure, ladder
 from cuda_harness.state.expr import Expr
 from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.results import Timing
 from cuda_harness.tools.trace.tree import seconds, tokens
 
 _TONES: dict[str, Tone] = {"verified": "good", "rejected": "bad", "undecided": "mute", "unusable": "bad"}
@@ -103,6 +104,10 @@ def timing_section(run: Evidence) -> Markup | None:
         el("p", el("b", f"bound: {profile.bound}"), f" ({profile.rung}) ", profile.sentence)
         if profile
         else None,
+        el("ul", [el("li", line) for line in profile.evidence]) if profile and profile.evidence else None,
+        el("p", "No more was measured: ", profile.reason, class_="soft")
+        if profile and profile.reason
+        else None,
         fold("figures", facts(list(measured))) if measured else None,
     )
 
@@ -118,6 +123,7 @@ def _timed(run: Evidence) -> Markup:
         for a in run.attempts
         if a.timing is not None
     ] or [Bar("kernel", timing.median_us, timing.ci95_us, "good")]
+    rows += [Bar(x.name, x.median_us, x.ci95_us, "mute", note=x.reason) for x in timing.libraries]
     return join(
         bars(rows, unit="\u00b5s", title="time of each attempt, floor and baseline", marks=marks),
         facts([
@@ -127,10 +133,22 @@ def _timed(run: Evidence) -> Markup:
             ("of the speed of light", f"{timing.sol_fraction:.1%}" if timing.sol_fraction else "unknown"),
             ("baseline", timing.baseline or "none"),
             ("speed-up", f"{timing.speedup_vs_baseline:.2f}x" if timing.speedup_vs_baseline else "unknown"),
+            ("with warm caches", f"{quantity(timing.warm_us)} \u00b5s" if timing.warm_us else ""),
+            ("rate", ", ".join(f"{quantity(v)} {u}" for v, u in ((timing.gb_s, "GB/s"), (timing.gflop_s, "GFLOP/s")) if v)),
+            ("disturbed", _disturbed(timing)),
             ("device", timing.device), ("clock", f"{timing.clock_mhz:.0f} MHz" if timing.clock_mhz else "unknown"),
             ("samples", timing.samples), ("notes", "; ".join(timing.notes)),
         ]),
     )  # fmt: skip
+
+
+def _disturbed(timing: Timing) -> str:
+    """Return what else happened on the device while it was timed; empty when nothing is known."""
+    told = [
+        (timing.throttled, "the clock was held down"),
+        (timing.contended, "another process used the device"),
+    ]
+    return "; ".join(words for known, words in told if known)
 
 
 def lineage_graph(attempts: tuple[AttemptEvidence, ...]) -> Markup:

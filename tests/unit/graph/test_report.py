@@ -1,14 +1,17 @@
 """The report: one file that loads nothing, runs nothing, has no empty section, and shows a run's texts as text."""
 
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fakes.finished_run import HOSTILE, finished_run
 
 from cuda_harness.graph.report.drawing import Arrow, Bar, Box, bars, layered
 from cuda_harness.graph.report.evidence import read_evidence
+from cuda_harness.graph.report.figures import figure_of
 from cuda_harness.graph.report.highlight import code, difference
 from cuda_harness.graph.report.page import SECTIONS, fragment, page, write_report
 from cuda_harness.state.errors import ConfigError
@@ -180,3 +183,27 @@ def test_a_cycle_or_an_unknown_end_never_breaks_a_drawing() -> None:
 def test_a_chart_without_a_value_is_not_drawn() -> None:
     assert bars([Bar("a", None)], unit="s", title="t") is None
     assert "not measured" in str(bars([Bar("a", None), Bar("b", 2.0)], unit="s", title="t"))
+
+
+def test_figures_show_the_ladder_and_the_times_of_each_attempt(run_dir: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra plots")
+    (axes,) = figure_of(read_evidence(run_dir), "ladder").axes
+
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["#1 first", "#2 repair", "#3 vectorise"]
+    assert max(p.get_x() + p.get_width() for p in axes.patches) == pytest.approx(9 * 0.25)
+    assert figure_of(read_evidence(run_dir), "time").axes[0].get_xlabel() == "attempt"
+
+
+def test_without_matplotlib_the_remedy_is_named(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ConfigError, match="matplotlib") as caught:
+        figure_of(read_evidence(run_dir), "ladder")
+    assert "[plots]" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"), [("time", "was timed"), ("roofline", "was timed"), ("pie", "unknown figure")]
+)
+def test_what_was_not_measured_is_said_not_drawn(tmp_path: Path, kind: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        figure_of(read_evidence(finished_run(tmp_path, timed=False)), kind)
