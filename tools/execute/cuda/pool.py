@@ -1,5 +1,6 @@
-"""GPU children kept ready: one warm spare, and the children of candidates that still have jobs to run."""
+"""GPU children kept ready: warm spares, and the children of candidates that still have jobs to run."""
 
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -10,6 +11,8 @@ from cuda_harness.tools.execute.cuda.worker import Command, Worker
 
 START_S = 60.0
 """Seconds that imports and a context may take."""
+SPARES = 2 if (os.cpu_count() or 1) >= 4 else 1
+"""Fresh children that wait: one for the next candidate, one for the process of its own that its last stage asks for."""
 _KEPT = 3
 """Candidates whose children are kept between their jobs; each holds a context of some hundred MiB."""
 
@@ -33,7 +36,7 @@ class Pool:
         self._cancel = cancel or threading.Event()
         self._start_s = start_s
         self._lock = threading.Lock()
-        self._spare: Worker | None = None
+        self._spares: list[Worker] = []
         self._kept: OrderedDict[str, Worker] = OrderedDict()
         self._busy: set[Worker] = set()
         self._closed = False
@@ -55,7 +58,7 @@ class Pool:
                 worker.kill()
                 worker = None
             if worker is None:
-                worker, self._spare = self._spare or self._make(), None
+                worker = self._spares.pop(0) if self._spares else self._make()
             self._busy.add(worker)
         try:
             self._await_ready(worker)
@@ -63,6 +66,18 @@ class Pool:
             self.drop(worker)
             raise
         return worker
+
+    def take_latest(self) -> Worker:
+        """Return the child that served last, else a fresh one; the caller drops it afterwards.
+
+        For timing, which follows the checks of the candidate that it times: no context has to be made for it.
+
+        Raises:
+            NotStarted: If CUDA does not start.
+        """
+        with self._lock:
+            latest = next(reversed(self._kept), None)
+        return self.take(latest)
 
     def give(self, key: str | None, worker: Worker) -> None:
         """Keep a healthy child for the next job of its candidate."""
@@ -82,8 +97,8 @@ class Pool:
         """Put back a child that served no candidate."""
         with self._lock:
             self._busy.discard(worker)
-            if self._spare is None and not self._closed:
-                self._spare = worker
+            if len(self._spares) < SPARES and not self._closed:
+                self._spares.insert(0, worker)
                 return
         worker.kill()
 
@@ -103,30 +118,30 @@ class Pool:
     def trim(self) -> bool:
         """End the children that wait, so that their contexts give memory back; returns whether there were any."""
         with self._lock:
-            idle = [*self._kept.values(), *([self._spare] if self._spare else [])]
+            idle = [*self._kept.values(), *self._spares]
             self._kept.clear()
-            self._spare = None
+            self._spares.clear()
         for worker in idle:
             worker.kill()
         return bool(idle)
 
-    def prepare(self) -> None:
-        """Start a spare unless one waits already; returns at once."""
+    def prepare(self, wanted: int = SPARES) -> None:
+        """Start spares until so many wait; returns at once."""
         with self._lock:
-            if self._spare is None and not self._closed and not self._cancel.is_set():
-                self._spare = self._make()
+            while len(self._spares) < wanted and not self._closed and not self._cancel.is_set():
+                self._spares.append(self._make())
 
     def settle(self) -> None:
-        """Wait until a spare under way has its context, so that its start disturbs no timing."""
+        """Wait until spares under way have their contexts, so that their start disturbs no timing."""
         with self._lock:
-            worker = self._spare
-        if worker is not None:
+            waiting = list(self._spares)
+        for worker in waiting:
             try:
                 self._await_ready(worker)
             except NotStarted:
                 with self._lock:
-                    if self._spare is worker:
-                        self._spare = None
+                    if worker in self._spares:
+                        self._spares.remove(worker)
                 worker.kill()
 
     def _await_ready(self, worker: Worker) -> None:
@@ -161,16 +176,16 @@ class Pool:
     def pids(self) -> list[int]:
         """Return the process ids of all living children."""
         with self._lock:
-            all_ = [*self._kept.values(), *self._busy, *([self._spare] if self._spare else [])]
+            all_ = [*self._kept.values(), *self._busy, *self._spares]
         return [w.pid for w in all_]
 
     def close(self) -> None:
         """End all children; idempotent."""
         with self._lock:
             self._closed = True
-            every = [*self._kept.values(), *self._busy, *([self._spare] if self._spare else [])]
+            every = [*self._kept.values(), *self._busy, *self._spares]
             self._kept.clear()
             self._busy.clear()
-            self._spare = None
+            self._spares.clear()
         for worker in every:
             worker.kill()

@@ -1,10 +1,9 @@
 """A process that speaks the GPU child's wire protocol from a script: for rules that need no device.
 
-`scripted_child.py SCRIPT IN OUT`: SCRIPT is a JSON list, one entry for each start; the entry's words say how it behaves.
+`scripted_child.py BEHAVIOUR MARKER IN OUT`: BEHAVIOUR is one of the words of `act`; MARKER a file it may leave.
 It computes nothing on a GPU and its answers are never taken for measurements.
 """
 
-import json
 import os
 import struct
 import sys
@@ -23,14 +22,6 @@ FACTS = {
 }  # fmt: skip
 
 
-def behaviour(script: Path) -> str:
-    """Take the next entry; the last one holds for all further starts."""
-    entries = json.loads(script.read_text())
-    if len(entries) > 1:
-        script.write_text(json.dumps(entries[1:]))
-    return str(entries[0])
-
-
 def reply(header: dict[str, Any], source: bytes) -> tuple[dict[str, Any], list[bytes]]:
     if b"probe" in source or any(op.get("kernel") == "probe" for op in header.get("ops", [])):
         return ok(["x"], [struct.pack("<64I", *((i * 2654435761) & 0xFFFFFFFF for i in range(64)))])
@@ -45,10 +36,9 @@ def ok(outputs: list[str], blobs: list[bytes]) -> tuple[dict[str, Any], list[byt
 
 
 def main() -> None:
-    script, fd_in, fd_out = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    how, marker, fd_in, fd_out = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     die_with_channel(fd_in)
     source, answer = os.fdopen(fd_in, "rb"), os.fdopen(fd_out, "wb")
-    how = behaviour(script)
     if how == "dies at start":
         sys.exit("libcuda.so.1: cannot open shared object file")
     if how == "refuses":
@@ -64,9 +54,9 @@ def main() -> None:
         try:
             with device_lock("scripted-0", exclusive=lock["exclusive"], timeout_s=lock["timeout_s"]) as held:
                 write_frame(answer, {"status": "started", "waited_s": held.waited_s})
-                if how == "no memory at first" and script.with_suffix(".told").exists():
+                if how == "no memory at first" and marker.exists():
                     how = "ok"
-                script.with_suffix(".told").touch()
+                marker.touch()
                 act(how, header, blobs, answer)
         except LockTimeout as exc:
             write_frame(answer, {"status": "not_run", "reason": "resources", "message": str(exc)})

@@ -1,6 +1,5 @@
 """Children of the CUDA executor: kept, replaced, probed and quarantined; a scripted process stands in for the child."""
 
-import json
 import os
 import sys
 import threading
@@ -43,11 +42,13 @@ def make(tmp_path: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) ->
     made: list[CudaExecutor] = []
 
     def factory(*behaviours: str, **options: Any) -> CudaExecutor:
-        script = tmp_path / f"script{len(made)}.json"
-        script.write_text(json.dumps(behaviours))
-        executor = CudaExecutor(
-            0, compiler=compiler, command=lambda r, w: [sys.executable, str(CHILD), str(script), str(r), str(w)], **options,
-        )  # fmt: skip
+        left, marker = list(behaviours), tmp_path / f"told{len(made)}"
+
+        def command(fd_in: int, fd_out: int) -> list[str]:
+            how = left.pop(0) if len(left) > 1 else left[0]
+            return [sys.executable, str(CHILD), how, str(marker), str(fd_in), str(fd_out)]
+
+        executor = CudaExecutor(0, compiler=compiler, command=command, **options)
         made.append(executor)
         return executor
 
@@ -220,3 +221,13 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+
+
+def test_timing_follows_in_the_process_of_the_last_checks_and_ends_it(make: Make) -> None:
+    executor = make("ok")
+    own = process_of(executor.run(job()))
+    answered = executor.ask({"do": "time"}, [], deadline_s=5.0, max_bytes=1 << 20)
+    assert isinstance(answered, tuple)
+    assert int.from_bytes(answered[1][0], "little") == own
+    assert not _alive(own)
+    assert process_of(executor.run(job())) != own
