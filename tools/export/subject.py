@@ -55,7 +55,8 @@ def load_subject(path: Path, *, allow_unverified: bool) -> Subject:
     if kernel is None:
         msg = f"the plan of {str(folder)!r} cannot be read: {bundle.plan}"
         raise ConfigError(msg, remedy="mend plan.json")
-    subject = Subject(bundle.ir, kernel, _verdict(folder, bundle.hashes))
+    verdict = _verdict(folder, bundle.hashes) or (_run_verdict(path, kernel) if folder != path else None)
+    subject = Subject(bundle.ir, kernel, verdict)
     if not subject.verified and not allow_unverified:
         msg = f"{str(path)!r} is not verified: {subject.why_unverified}"
         raise ConfigError(
@@ -73,6 +74,18 @@ def _verdict(folder: Path, hashes: dict[str, str]) -> Verdict | None:
     verdict = Verdict.read(path)
     same = all(verdict.sha256.get(name) == hashes[name] for name in ("ir", "kernel", "plan"))
     return verdict if same else None
+
+
+def _run_verdict(run: Path, kernel: Kernel) -> Verdict | None:
+    """Return the verdict that a run reached on its best kernel, `None` unless its files are still those it judged."""
+    try:
+        document = json.loads((run / "result.json").read_text(encoding="utf-8"))
+        judged = document["kernel"]["sha256"] == kernel.sha256
+        same_ir = KernelIR.read(run / "ir.json") == KernelIR.read(run / "best" / "ir.json")
+        verdict = Verdict.model_validate(document["verdict"])
+    except (OSError, ValueError, KeyError, TypeError, ConfigError):
+        return None
+    return verdict if judged and same_ir else None
 
 
 def evidence(subject: Subject) -> dict[str, object]:

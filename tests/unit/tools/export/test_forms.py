@@ -232,3 +232,39 @@ def test_views_know_scalars_and_empty_arrays() -> None:
 def test_code_is_named_by_architecture_and_macros() -> None:
     assert CudaKernel.key("sm_90a", {"A": 1, "B": 2}) == CudaKernel.key("sm_90a", {"B": 2, "A": 1})
     assert CudaKernel.key("sm_90a", {"A": 1}) != CudaKernel.key("sm_90", {"A": 1})
+
+
+def run_with_best(folder: Path) -> Path:
+    """Lay out a finished run as `generate` leaves it: its verdict names no hashes, its result names the kernel's."""
+    best = bundle_with_verdict(folder / "best")
+    verdict = json.loads((best / "verdict.json").read_text()) | {"sha256": {}}
+    (best / "verdict.json").write_text(json.dumps(verdict))
+    (folder / "manifest.json").write_text("{}")
+    shutil.copy(best / "ir.json", folder / "ir.json")
+    kernel = load_bundle(best).kernel
+    assert kernel is not None
+    document = {"kernel": {"sha256": kernel.sha256}, "verdict": verdict}
+    (folder / "result.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_a_runs_best_kernel_is_covered_by_its_result(tmp_path: Path) -> None:
+    run = run_with_best(tmp_path)
+    assert load_subject(run, allow_unverified=False).verified
+
+
+@pytest.mark.parametrize("name", ["best/kernel.cu", "best/plan.json", "ir.json", "result.json"])
+def test_a_run_whose_files_changed_is_unverified(name: str, tmp_path: Path) -> None:
+    run = run_with_best(tmp_path)
+    changes = {"best/kernel.cu": lambda t: t + "\n//", "best/plan.json": lambda t: t.replace("256", "128"),
+               "ir.json": lambda t: t.replace("in place", "anywhere"), "result.json": lambda _t: "{}"}  # fmt: skip
+    path = run / name
+    path.write_text(changes[name](path.read_text()))
+    with pytest.raises(ConfigError, match="no verdict covers these files"):
+        load_subject(run, allow_unverified=False)
+
+
+def test_a_run_without_a_kernel_is_told(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(ConfigError, match="left no kernel"):
+        load_subject(tmp_path, allow_unverified=True)
