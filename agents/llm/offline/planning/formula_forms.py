@@ -1,0 +1,47 @@
+"""Forms of formulas that are better written another way: small arguments of exp and log, reversed indices."""
+
+from cuda_harness.agents.llm.offline.language.nodes import (
+    Binary,
+    Call,
+    Name,
+    Negate,
+    Node,
+    Num,
+    Statement,
+    rebuild,
+)
+
+
+def reversed_index(node: Node, variables: set[str]) -> str | None:
+    """Return i when the index is `n - 1 - i`, `None` when it is anything else."""
+    match node:
+        case Binary("-", Binary("-", Name(_), Num(1.0, _)), Name(variable)) if variable in variables:
+            return variable
+        case _:
+            return None
+
+
+def steadied(node: Node) -> Node:
+    """Return the formula with log(1 + u) and exp(u) - 1 as log1p and expm1, which keep small u."""
+    node = rebuild(node, steadied)
+    match node:
+        case Call("log", (Binary("+", Num(1.0, _), rest),)) | Call("log", (Binary("+", rest, Num(1.0, _)),)):
+            return Call("log1p", (rest,))
+        case Binary("-", Call("exp", args), Num(1.0, _)):
+            return Call("expm1", args)
+        case Binary("-", Num(1.0, _), Call("exp", args)):
+            return Negate(Call("expm1", args))
+        case _:
+            return node
+
+
+def settle_reversals(statements: list[Statement], dims_of: dict[str, str]) -> list[Statement]:
+    """Return the statements with `n - 1 - i` written with the dim of i."""
+
+    def settle(node: Node) -> Node:
+        variable = reversed_index(node, set(dims_of))
+        if variable is not None:
+            return Binary("-", Binary("-", Name(dims_of[variable]), Num(1.0, "1")), Name(variable))
+        return rebuild(node, settle)
+
+    return [Statement(s.target, s.indices, settle(s.value)) for s in statements]
