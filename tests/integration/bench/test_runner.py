@@ -5,11 +5,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
+from tests.fakes.openai_server import Answer, openai_server
 
 from cuda_harness.graph.benchmark import Bench, Order, Purse, read_clarifications, spec_for
 from cuda_harness.state.budget import Budget
 from cuda_harness.state.errors import ConfigError, ExecutorUnavailable, ModelUnavailable
-from cuda_harness.state.settings import Settings
+from cuda_harness.state.settings import ModelSettings, Settings
 from cuda_harness.tools.benchmarks.results import Row
 from cuda_harness.tools.benchmarks.task import read_tasks
 
@@ -102,3 +104,32 @@ def test_clarifications(tmp_path: Path) -> None:
     path.write_text('{"level": 3}\n')
     with pytest.raises(ConfigError):
         read_clarifications(path)
+
+
+PROGRAM = "#include <cstdio>\n__global__ void k(float* x) { x[0] = 1; }\nint main() { return 0; }\n"
+
+
+@pytest.mark.network
+def test_the_baseline_asks_once_and_hands_in_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = Answer(f"Here it is:\n```cpp\n{PROGRAM}```\nDone.")
+    with openai_server(answer) as server:
+        provider = ModelSettings(
+            base_url=server.url, api_key=SecretStr("sk-local-not-a-real-key-1234"), timeout_s=10.0
+        )
+        settings = Settings(model="openai:scripted", provider=provider)
+        tasks = [t for t in read_tasks(SUITE) if t.id == 4]
+        order = Order("suite", tasks, (2,), baseline="one-shot", executors=("cpu",))
+        document = Bench(order, settings, tmp_path, report=lambda _line: None).run()
+    (row,) = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
+    assert (row["status"], row["calls"], row["input_tokens"], row["output_tokens"]) == ("program", 1, 100, 10)
+    assert (row["comp"], row["func"]) == (None, None)
+    assert "GPU machine" in row["detail"]
+    assert (tmp_path / row["program"]).read_text() == PROGRAM
+    (told,) = server.requests
+    text = json.dumps(told)
+    assert tasks[0].level2_prompt in text
+    assert "y: float32, shape (64, 320)" in text
+    assert "default_rng" not in text
+    assert document["overall"]["not_graded"] == 1
