@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.adversarial.corpus import case, honest, library, wrong
+from tests.bench import gpu
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "bench.json"
@@ -141,13 +142,6 @@ def offline_requests() -> dict[str, Measured]:
     }
 
 
-NOT_MEASURED = {
-    "gpu.candidate_s": "no GPU was used; tests/gpu/run_all.sh measures on a GPU machine",
-    "gpu.warm_candidate_s": "no GPU was used",
-    "gpu.sanitizer_s": "not built yet",
-    "gpu.a_a_win_rate": "no GPU was used; tests/gpu/run_all.sh measures on a GPU machine",
-    "gpu.stream_fraction": "no GPU was used; tests/gpu/run_all.sh measures on a GPU machine",
-}
 HIGHER = (
     "cpu.plain_mthreads_per_s",
     "verifier.adversarial_cases",
@@ -187,8 +181,9 @@ def main() -> None:
         value = guarded(part)
         if isinstance(value, dict):
             found |= value
+    found |= gpu.figures(ROOT)
     rows = []
-    for name, (value, note) in {**found, **{n: (None, why) for n, why in NOT_MEASURED.items()}}.items():
+    for name, (value, note) in found.items():
         unit = (
             "ms" if name.endswith("_ms") else "s" if name.endswith("_s") and "_per_" not in name else "count"
         )
