@@ -1,9 +1,10 @@
 """The kernel library on the GPU and on the CPU executor side by side: verdicts, and how far the outputs are apart.
 
-`python -m tests.gpu.library OUT [SECONDS [WORKERS [REGEX]]]` writes OUT/library/NAME.json and OUT/side_by_side.md.
-`python -m tests.gpu.library OUT --one NAME`: one bundle. With `--sanitize` the sanitizer stage is part of the verdict.
+`python -m tests.gpu.library OUT [SECONDS] [--sanitize] [--workers N] [--names REGEX]` writes OUT/library/NAME.json and
+OUT/side_by_side.md; `--one NAME` judges one bundle in this process.
 """
 
+import argparse
 import json
 import os
 import re
@@ -43,6 +44,7 @@ def judged(folder: Path, executor: Executor, cpu: CpuExecutor, compiler: Compile
         "stages": {s.name: s.status for s in verdict.stages},
         "failure": f"{verdict.failure.stage}/{verdict.failure.class_}: {verdict.failure.message[:400]}" if verdict.failure else None,
         "warnings": list(verdict.warnings[:3]),
+        "sanitizer": next((f"{s.status}: {s.detail}"[:300] for s in verdict.stages if s.name == "sanitizer"), ""),
     }  # fmt: skip
 
 
@@ -163,7 +165,7 @@ def side_by_side(out: Path, names: list[str]) -> str:
             rows.append(f"| {name} | not measured | | {(last or ['the time was over'])[0][-200:]} |")
             continue
         row = json.loads(path.read_text())
-        told = []
+        told = [row["cuda"]["sanitizer"]] if not row["cuda"]["sanitizer"].startswith("passed") else []
         for output, d in row.get("differences", {}).items():
             if output == "not_run":
                 told.append(f"not run: {d[0]}")
@@ -177,7 +179,8 @@ def side_by_side(out: Path, names: list[str]) -> str:
     done = [json.loads(p.read_text()) for p in sorted((out / "library").glob("*.json"))]
     agree = sum(r["cuda"]["outcome"] == r["cpu"]["outcome"] for r in done)
     accepted = sum(r["cuda"]["outcome"] == "accepted" for r in done)
-    head = f"{len(done)} of {len(names)} bundles judged on both; {accepted} accepted on cuda; {agree} with the same outcome on both.\n\n"
+    clean = sum(r["cuda"]["stages"].get("sanitizer") == "passed" for r in done)
+    head = f"{len(done)} of {len(names)} bundles judged on both; {accepted} accepted on cuda; {agree} with the same outcome on both; the sanitizer passed {clean}.\n\n"
     return (
         head
         + "| bundle | cuda | cpu | outputs, cuda against cpu |\n|---|---|---|---|\n"
@@ -187,20 +190,24 @@ def side_by_side(out: Path, names: list[str]) -> str:
 
 
 def main() -> None:
-    sanitize = "--sanitize" in sys.argv
-    out = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(prog="tests.gpu.library")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("seconds", type=float, nargs="?", default=300.0)
+    parser.add_argument("--one", help="judge this bundle in this process")
+    parser.add_argument("--sanitize", action="store_true", help="with the sanitizer stage")
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) * 3 // 4))
+    parser.add_argument("--names", default="", help="only bundles whose name matches this expression")
+    given = parser.parse_args()
+    out: Path = given.out
     (out / "library").mkdir(parents=True, exist_ok=True)
-    if sys.argv[2:3] == ["--one"]:
-        one(sys.argv[3], out, sanitize="--sanitize" in sys.argv)
+    if given.one:
+        one(given.one, out, sanitize=given.sanitize)
         return
-    sys.argv = [a for a in sys.argv if a != "--sanitize"]
-    limit_s = float(sys.argv[2]) if len(sys.argv) > 2 else 300.0
-    workers = int(sys.argv[3]) if len(sys.argv) > 3 else max(1, (os.cpu_count() or 2) * 3 // 4)
-    wanted = re.compile(sys.argv[4] if len(sys.argv) > 4 else "")
+    wanted = re.compile(given.names)
     names = sorted(p.parent.name for p in LIBRARY.glob("*/ir.json") if wanted.search(p.parent.name))
-    until = time.monotonic() + limit_s
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda n: run_one(n, out, until, sanitize=sanitize), names))
+    until = time.monotonic() + given.seconds
+    with ThreadPoolExecutor(given.workers) as pool:
+        list(pool.map(lambda n: run_one(n, out, until, sanitize=given.sanitize), names))
     text = side_by_side(out, names)
     (out / "side_by_side.md").write_text(text)
     print(text)
