@@ -329,7 +329,8 @@ class Bench:
             else Grade(None, None, None, None, "", "programs are run on a GPU machine only")
         )
         row |= {"comp": grade.comp, "func": grade.func, "func_official": grade.func_official, "ours": grade.ours,
-                "graded_by": grade.graded_by, "detail": grade.detail or row["detail"]}  # fmt: skip
+                "graded_by": grade.graded_by, "detail": grade.detail or row["detail"],
+                "judge": None if grade.judge is None else list(grade.judge)}  # fmt: skip
         row["status"] = row["status"] or "program"
         if grade.func and candidate is not None:
             self._measure(row, task, candidate)

@@ -19,6 +19,10 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "overall": figures(rows),
         "verdicts": verdicts(rows),
         "failures": _counts(rows, lambda r: r["failure_class"] or ("refused" if r["status"] == "refused" else None)),
+        "weak_judges": [
+            {"id": n, "kind": kind, "faults": list(faults)}
+            for n, kind, faults in sorted({(r["id"], r["kind"], tuple(r["judge"])) for r in rows if r["judge"]})
+        ],
         "graded_by": _counts(rows, lambda r: r["graded_by"]),
     }  # fmt: skip
 

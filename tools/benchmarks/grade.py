@@ -7,7 +7,7 @@ benchmark's own comparer and by our tolerance.
 
 import secrets
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from cuda_harness.state.names import FLOATS
 from cuda_harness.tools.benchmarks.candidate import Candidate
+from cuda_harness.tools.benchmarks.judge import comparer_faults, expected_file
 from cuda_harness.tools.benchmarks.scripts import Data, make_data, official_verdict
 from cuda_harness.tools.benchmarks.task import Task, TaskTensor
 from cuda_harness.tools.execute.dtypes import np_dtype
@@ -51,6 +52,8 @@ class Grade:
     graded_by: str
     detail: str = ""
     cases: tuple[Case, ...] = field(default_factory=tuple)
+    judge: tuple[str, ...] | None = None
+    """Faults of the task's own comparer; `None`: not asked."""
 
 
 class Grader:
@@ -60,6 +63,7 @@ class Grader:
         self._unsafe = unsafe
         self._seeds = [None, *(secrets.randbelow(1 << 31) for _ in range(secret_seeds))]
         self._data: dict[tuple[int, int | None], Data | str] = {}
+        self._judges: dict[int, tuple[str, ...] | None] = {}
 
     def data(self, task: Task, seed: int | None) -> Data | str:
         """Return a task's data for one seed (`None`: the official one), or why there are none."""
@@ -94,7 +98,9 @@ class Grader:
             cases.append(self._case(task, candidate, seed))
             if cases[-1].status != "ok" or cases[-1].official is False:
                 break
-        return _summed(cases, by)
+        if task.id not in self._judges:
+            self._judges[task.id] = comparer_faults(task, official, unsafe=self._unsafe)
+        return replace(_summed(cases, by), judge=self._judges[task.id])
 
     def _case(self, task: Task, candidate: Candidate, seed: int | None) -> Case:
         kind: Literal["official", "secret"] = "official" if seed is None else "secret"
@@ -141,24 +147,6 @@ def our_verdict(task: Task, data: Data, outputs: dict[str, bytes]) -> bool | Non
             return None
         verdicts.append(_close(tensor, outputs[tensor.path], data.others[expected]))
     return all(verdicts)
-
-
-def expected_file(task: Task, tensor: TaskTensor, data: Data) -> str | None:
-    """Return the generator's file that holds what is expected of an output, `None` when it is not told apart."""
-    fitting = [
-        n for n, content in data.others.items() if len(content) == tensor.bytes and n.startswith("data/")
-    ]
-    named = [n for n in fitting if Path(n).stem in _names(tensor.name)]
-    if len(named) == 1:
-        return named[0]
-    return fitting[0] if len(fitting) == 1 and len(task.outputs) == 1 else None
-
-
-def _names(name: str) -> set[str]:
-    short = name.removesuffix("_out").removesuffix("_output").removesuffix("_cuda").removesuffix("_gpu")
-    bases = {name, short}
-    marks = ("ref", "expected", "golden", "reference", "cpu")
-    return {f"{b}_{m}" for b in bases for m in marks} | {f"{m}_{b}" for b in bases for m in marks}
 
 
 def _close(tensor: TaskTensor, actual: bytes, expected: bytes) -> bool:

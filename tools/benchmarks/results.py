@@ -16,7 +16,7 @@ KIND = "cuda-harness/bench/1"
 FIELDS = (
     "id", "kind", "level", "sample", "status", "comp", "func", "speed_vs_reference", "score", "sol_fraction", "outcome",
     "failure_class", "calls", "input_tokens", "output_tokens", "usd", "seconds", "program", "func_official", "ours",
-    "graded_by", "detail", "run", "clarified", "not_measured",
+    "graded_by", "detail", "run", "clarified", "not_measured", "judge",
 )  # fmt: skip
 """Of one line: those of CONTRACT 9, then our additions."""
 Row = dict[str, Any]
@@ -28,7 +28,7 @@ def empty_row(task: Task, level: int, sample: int) -> Row:
     """Return a result of which nothing is known yet."""
     row: Row = dict.fromkeys(FIELDS)
     row |= {"id": task.id, "kind": task.task_name, "level": level, "sample": sample, "graded_by": "", "detail": "",
-            "clarified": False, "not_measured": ""}  # fmt: skip
+            "clarified": False, "not_measured": "", "judge": None}  # fmt: skip
     return row
 
 
@@ -136,9 +136,9 @@ def read_rows(root: Path) -> list[Row]:
             key = (row["id"], row["level"], row["sample"])
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        if key not in seen and set(FIELDS) <= set(row):
+        if key not in seen and set(FIELDS[:18]) <= set(row):
             seen.add(key)
-            rows.append(row)
+            rows.append({**dict.fromkeys(FIELDS), **row})
     return rows
 
 

@@ -75,6 +75,8 @@ def facts(document: Mapping[str, Any]) -> list[str]:
         f"accepted {shown(table['false_acceptances_percent_of_accepted'])} %, rejected among correct "
         f"{shown(table['false_rejections_percent_of_correct'])} %",
     ]
+    for weak in document.get("weak_judges", ()):
+        lines.append(f"the comparer of {weak['kind']} (id {weak['id']}) is weak: {'; '.join(weak['faults'])}")
     return lines + [f"note: {note}" for note in document.get("notes", ())]
 
 

@@ -10,7 +10,8 @@ import pytest
 from cuda_harness.tools.benchmarks import candidate as candidate_module
 from cuda_harness.tools.benchmarks.candidate import Binary
 from cuda_harness.tools.benchmarks.contain import contains, run_contained
-from cuda_harness.tools.benchmarks.grade import Grade, Grader, expected_file
+from cuda_harness.tools.benchmarks.grade import Grade, Grader
+from cuda_harness.tools.benchmarks.judge import comparer_faults, expected_file
 from cuda_harness.tools.benchmarks.scripts import make_data
 from cuda_harness.tools.benchmarks.task import Task, read_tasks
 
@@ -86,6 +87,7 @@ def test_right_programs_pass(
 ) -> None:
     grade = graded(name, built, task, grader, tmp_path)
     assert (grade.comp, grade.func, grade.func_official, grade.ours) == (True, True, True, True), grade
+    assert grade.judge == ()
     assert [c.data for c in grade.cases] == ["official", "secret"]
     assert not (tmp_path / "escaped").exists()
 
@@ -186,3 +188,35 @@ def test_contained_programs_reach_nothing(tmp_path: Path) -> None:
         run_contained(["/bin/sh", "-c", "echo x > own && cat own"], folder=folder, timeout_s=20).stdout
         == b"x\n"
     )
+
+
+WEAK = (
+    ("print('T')", ("it passes y with one element in the middle far off", "it passes y with one element at the end far off", "it passes y all zeros")),
+    ("import numpy as np\na, b = (np.fromfile(f'data/y{s}.bin', dtype=np.float32) for s in ('', '_ref'))\nprint('T' if a[0] == b[0] and a.any() else 'F')",
+     ("it passes y with one element in the middle far off", "it passes y with one element at the end far off")),
+    ("print('F')", ("it fails what gen.py expects",)),
+    ("raise ValueError('broken')", ("it fails what gen.py expects",)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("compare", "faults"), WEAK)
+def test_a_weak_comparer_is_told(compare: str, faults: tuple[str, ...], task: Task, grader: Grader) -> None:
+    data = grader.data(task, None)
+    assert not isinstance(data, str)
+    assert comparer_faults(task.model_copy(update={"compare": compare}), data) == faults
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "float16", "int32", "int64", "uint8", "uint32", "bool"]
+)
+def test_one_element_is_plainly_wrong(dtype: str) -> None:
+    import numpy as np
+
+    from cuda_harness.tools.benchmarks.judge import far_off
+    from cuda_harness.tools.benchmarks.task import TaskTensor
+
+    tensor = TaskTensor(name="y", dtype=dtype, shape=(5,))
+    raw = np.asarray([0, 1, 0, 1, 1]).astype(dtype).tobytes()
+    before, after = (np.frombuffer(r, dtype=dtype).astype(np.float64) for r in (raw, far_off(tensor, raw, 2)))
+    assert list(np.flatnonzero(before != after)) == [2]
+    assert abs(after[2] - before[2]) >= (1 if dtype == "bool" else 8)
