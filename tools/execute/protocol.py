@@ -146,6 +146,8 @@ class Job:
     """GPU: outputs and scratch are left as they are allocated, for initcheck, which poison would blind."""
     fresh_process: bool = False
     """A process that has served nobody, ended afterwards; else a candidate's jobs may share one."""
+    count: bool = False
+    """CPU, check mode: count memory traffic and return it as `JobOk.facts`; it takes about twice as long."""
     full_output: bool = True
     """False: return no arrays, only the checks (fault, guards, inputs kept)."""
 
@@ -172,7 +174,18 @@ class JobOk:
     warnings: tuple[str, ...] = ()
     """Benign patterns worth a line: same-value writes, early return before a barrier, ..."""
     facts: dict[str, float] = field(default_factory=dict)
-    """What the executor can count (bytes, operations, bank conflicts, threads), by name with unit."""
+    """What the executor counted, of all calls and launches together, by name; empty where nothing was asked for.
+
+    The CPU executor in check mode with `Job.count`:
+    `global_load_bytes`, `global_store_bytes`: bytes that threads ask for, plain and volatile accesses, exact;
+    `global_load_sectors`, `global_store_sectors`: 32-byte sectors that each warp's access touches, summed; bytes over
+    32 times this is the fraction of the traffic that is used. Estimated: the first 8 blocks of a launch and the
+    first 32 turns at each place in the program stand for the rest; caches are not modelled;
+    `shared_load_bytes`, `shared_store_bytes`: the same for shared memory, exact;
+    `shared_bank_conflicts`: passes beyond the first that warps need because lanes meet in a bank, estimated alike;
+    `barriers`: block barriers, counted once a block; `atomics`: atomic operations of threads, on any memory;
+    `threads`: threads run.
+    """
     status: Literal["ok"] = "ok"
 
 

@@ -206,7 +206,7 @@ def runner(cache: BuildCache, mode: Mode) -> Path:
     try:
         out = folder / name
         sources = [NATIVE / "runtime.cpp", NATIVE / "runner.cpp"] + (
-            [NATIVE / "check.cpp"] if mode == "check" else []
+            [NATIVE / "check.cpp", NATIVE / "count.cpp"] if mode == "check" else []
         )
         argv = [
             host_compiler().path, "-std=c++17", "-O2", "-g1", "-w", *(["-DSIM_CHECK"] if mode == "check" else []),

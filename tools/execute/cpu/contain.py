@@ -52,7 +52,12 @@ def compile_argv(launcher: Path, argv: Sequence[str], bounds: Bounds, *, unsafe:
     if own not in {Path("/"), Path("/usr")}:
         readable.append(str(own))
     listed = [a for path in readable for a in ("-r", path)]
-    limits = [str(int(unsafe or bubblewrap() is not None)), str(bounds.cpu_s), str(COMPILE_MEMORY), str(COMPILE_FILE)]
+    limits = [
+        str(int(unsafe or bubblewrap() is not None)),
+        str(bounds.cpu_s),
+        str(COMPILE_MEMORY),
+        str(COMPILE_FILE),
+    ]
     command = [str(launcher), *limits, *listed, "-w", str(bounds.folder), "-w", "/dev/null", "--", *argv]
     return [*bubblewrapped([*readable, str(launcher)], writable=bounds.folder), *command]
 

@@ -190,7 +190,13 @@ class CpuExecutor:
         result_read, result_write = os.pipe()
         secret = secrets.token_hex(16)
         spec = _job_text(
-            job, library, layout, secret, workers=self._workers, unsafe=self._unsafe or bool(wrapped), order=order
+            job,
+            library,
+            layout,
+            secret,
+            workers=self._workers,
+            unsafe=self._unsafe or bool(wrapped),
+            order=order,
         ).encode()
         answer: list[bytes] = []
         feeder = threading.Thread(target=_feed, args=(job_write, spec), daemon=True)
@@ -239,7 +245,9 @@ class CpuExecutor:
         calls = tuple(
             _outputs(memory, layout, job, index, said["unwritten"][index]) for index in range(len(job.calls))
         )
-        return JobOk(calls, float(said["seconds"]), tuple(said.get("warnings", ())))
+        return JobOk(
+            calls, float(said["seconds"]), tuple(said.get("warnings", ())), dict(said.get("facts", {}))
+        )
 
     def estimate_s(self, job: Job) -> float | None:
         """Return expected wall seconds of one call, from the first blocks of its launches; `None` where it cannot tell.
@@ -415,7 +423,7 @@ def _job_text(
     lines = [f"secret {secret}", f"library {library}"]
     lines += [f"readable {p}" for p in SYSTEM_READABLE]
     lines.append(
-        f"limits {len(job.calls)} {workers} {cpu_seconds:.1f} {job.memory_bytes} {int(unsafe)} {job.poison & 0xFFFFFFFF} {layout.bytes} {order}"
+        f"limits {len(job.calls)} {workers} {cpu_seconds:.1f} {job.memory_bytes} {int(unsafe)} {job.poison & 0xFFFFFFFF} {layout.bytes} {order} {int(job.count)}"
     )
     index = {b.name: i for i, b in enumerate(job.program.buffers)}
     roles = {"in": "i", "out": "o", "inout": "b", "scratch": "s"}

@@ -495,9 +495,10 @@ template <unsigned how> __attribute__((noinline)) void outside(uintptr_t a, unsi
 
 template <unsigned how> inline __attribute__((always_inline)) void access(uintptr_t a, unsigned n, const void *pc, int line = 0) {
   if (__builtin_expect(g_pending_count != 0, 0)) resolve_pending();
-  if (__builtin_expect(a - kArena < kArenaBytes, 1))
+  if (__builtin_expect(a - kArena < kArenaBytes, 1)) {
     span<how, false>(g_cells, kArena, a, n, pc, line);
-  else if (a - (uintptr_t)&sim_here >= sizeof(sim_here))
+    if (__builtin_expect(g_count, 0)) count_access(a, n, how & kWrite, how & kAtomic, in_shared(a), pc);
+  } else if (a - (uintptr_t)&sim_here >= sizeof(sim_here))
     outside<how>(a, n, pc, line);
 }
 
@@ -644,6 +645,7 @@ void check_launch(bool cooperative) {
   map_library();
   if (g_pending_count) resolve_pending();
   report_unset();
+  if (g_count) count_launch(cooperative);
   g_cooperative = cooperative;
   g_floor = ++g_now;
   g_fenced = false;
@@ -659,6 +661,7 @@ void check_launch(bool cooperative) {
 void check_block_start(size_t number, char *shared, size_t, char *dynamic, size_t dynamic_bytes) {
   if (g_pending_count) resolve_pending();
   report_unset();
+  if (g_count) count_block(threads_of_block());
   const size_t at = g_cooperative ? g_started : 0;
   if (g_blocks.size() <= at) g_blocks.resize(at + 1);
   if (!g_cooperative && g_blocks.size() > 1) g_blocks.resize(1);
@@ -688,6 +691,7 @@ void check_barrier() {
   if (g_pending_count) resolve_pending();
   report_unset();
   if (!g_awaited.empty()) report_awaited(0, true);
+  if (g_count) count_barrier();
   Block &b = g_blocks[slot()];
   b.barrier = ++g_now;
   if (!g_cooperative) g_barrier = b.barrier;

@@ -348,7 +348,7 @@ struct Job {
   unsigned calls = 1, workers = 1;
   double cpu_seconds = 20;
   size_t memory = 8ull << 30;
-  bool unsafe = false;
+  bool unsafe = false, count = false;
   size_t region = 0;  // bytes of one call's contents in the shared memory
 };
 
@@ -369,7 +369,10 @@ void parse(std::istream &in, Job &job) {
       std::getline(s, p);
       job.readable.push_back(p);
     } else if (word == "limits") {
-      s >> job.calls >> job.workers >> job.cpu_seconds >> job.memory >> job.unsafe >> g_poison >> job.region >> g_order;
+      s >> job.calls >> job.workers >> job.cpu_seconds >> job.memory >> job.unsafe >> g_poison >> job.region >> g_order >> job.count;
+#ifdef SIM_CHECK
+      g_count = job.count;
+#endif
     } else if (word == "buffer") {
       Buffer b;
       s >> b.name >> b.dtype >> b.bytes >> b.item >> b.role;
@@ -625,7 +628,11 @@ int main(int argc, char **argv) {
       }
     unwritten += (call ? "," : "") + unwritten_json(region + at);
   }
+  std::string counted;
+#ifdef SIM_CHECK
+  if (g_count) counted = ",\"facts\":" + count_json();
+#endif
   send("{\"status\":\"ok\",\"seconds\":" + std::to_string(g_kernel_seconds) + ",\"unwritten\":" + unwritten + "],\"warnings\":" +
-       warnings_json() + "}\n");
+       warnings_json() + counted + "}\n");
   _exit(0);
 }

@@ -71,6 +71,13 @@ void check_add_range(char *address, size_t bytes, bool initialised);
 bool check_written(const char *address, size_t bytes);
 char *check_allocate(size_t bytes);
 void check_globals(const sim_global *first, const sim_global *end);
+// Counting of memory traffic, when the job asks for it.
+extern bool g_count;
+void count_access(uintptr_t address, unsigned bytes, bool writes, bool atomic, bool shared, const void *pc);
+void count_launch(bool cooperative);
+void count_block(unsigned threads);
+void count_barrier();
+std::string count_json();
 // Where the next stack goes: stacks lie together, so that a thread's locals are told from device memory at once.
 void *check_stack(size_t bytes);
 #endif
