@@ -3,26 +3,32 @@
 Writes OUT/timing.json and OUT/timing.md after every part, so that an interrupted report keeps what it has.
 """
 
+import contextlib
 import json
+import os
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import Timing, TimingNotMeasured
 from cuda_harness.tools.execute.cuda.executor import CudaExecutor
 from cuda_harness.tools.execute.protocol import Buffer, LaunchOp, PointerArg, Program, ValueArg
 from cuda_harness.tools.profile.ceilings import Ceilings, ceilings
 from cuda_harness.tools.profile.compare import judge_samples
+from cuda_harness.tools.profile.explain import explain
 from cuda_harness.tools.profile.session import Contender, Session, measure
 from cuda_harness.tools.profile.timing import time_kernel
 from cuda_harness.tools.profile.tuning import Tuning, tune
-from cuda_harness.tools.profile.workload import workload
+from cuda_harness.tools.profile.workload import Workload, workload
 from cuda_harness.tools.synthesize.reference import ReferenceRunner
 from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.verify.bundle import load_bundle
@@ -143,42 +149,73 @@ def row_of(name: str, timing: Timing | TimingNotMeasured, extra: str = "") -> st
 HEAD = ["| kernel | cold us | 95 % | warm us | graph us | floor us | of the floor | GB/s | notes |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
 
 
+class Prepared:
+    """Contents and truths of bundles, made ahead by a few workers while the GPU is busy with others."""
+
+    def __init__(self, names: list[tuple[str, bool]], workers: int) -> None:
+        self._pool = ThreadPoolExecutor(workers)
+        self._slots = threading.BoundedSemaphore(workers + 2)  # what waits for the GPU holds memory
+        self._made = {key: self._pool.submit(self._make, *key) for key in names}
+
+    def _make(self, name: str, large: bool) -> tuple[Kernel, Suite, Workload]:
+        self._slots.acquire()
+        bundle = load_bundle(LIBRARY / name)
+        assert bundle.kernel is not None
+        ir = sized(bundle.ir, large=large)
+        with contextlib.closing(ReferenceRunner()) as references:
+            suite = Suite(
+                ir, bundle.reference, runner=references, seed=secrets.randbits(40), specs=bundle.specs
+            )
+            suite.answers([*suite.cases("tiny")[:3], *suite.cases("shapes")[:6]])  # what tuning asks for
+            return bundle.kernel, suite, workload(ir, suite=suite)
+
+    def take(self, name: str, *, large: bool, timeout_s: float) -> tuple[Kernel, Suite, Workload]:
+        try:
+            return self._made.pop((name, large)).result(timeout_s)
+        finally:
+            with contextlib.suppress(ValueError):
+                self._slots.release()
+
+    def close(self) -> None:
+        for waiting in self._made.values():
+            waiting.cancel()
+        for _ in self._made:
+            with contextlib.suppress(ValueError):
+                self._slots.release()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
 def stream(
-    name: str, gpu: CudaExecutor, references: ReferenceRunner, limits: Ceilings | None
+    name: str, gpu: CudaExecutor, made: Prepared, limits: Ceilings | None, left: float
 ) -> tuple[dict[str, Any], str]:
-    bundle = load_bundle(LIBRARY / name)
-    ir, kernel = sized(bundle.ir, large=True), bundle.kernel
-    assert kernel is not None
+    kernel, suite, work = made.take(name, large=True, timeout_s=left)
     began = time.monotonic()
-    suite = Suite(ir, bundle.reference, runner=references, seed=secrets.randbits(40), specs=bundle.specs)
-    work = workload(ir, suite=suite)
-    drawn_s = time.monotonic() - began
-    tuned = tune(kernel, work, gpu, suite=suite, limit_s=4.0, use_cache=False)
+    tuned = tune(kernel, work, gpu, suite=suite, limit_s=3.0, use_cache=False)
     chosen = tuned.kernel if isinstance(tuned, Tuning) else kernel
-    timing = time_kernel(chosen, work, gpu, limits=limits, limit_s=4.0)
+    timing = time_kernel(chosen, work, gpu, limits=limits, limit_s=3.0)
     note = f"{tuned.tunables} of {tuned.total}" if isinstance(tuned, Tuning) else str(tuned.reason)
     if isinstance(timing, Timing):
         note += "; " + "; ".join(timing.notes)
     found = {
-        "kernel": name, "dims": ir.target_dims, "timing": timing.model_dump(), "drawing_s": drawn_s, "seconds": time.monotonic() - began,
-        "tuning": {"trials": [t.__dict__ for t in tuned.trials], "changed": tuned.changed, "comparison": str(tuned.comparison)}
+        "kernel": name, "dims": work.dims, "timing": timing.model_dump(), "seconds": time.monotonic() - began,
+        "tuning": {"trials": [t.__dict__ for t in tuned.trials], "changed": tuned.changed, "comparison": str(tuned.comparison), "notes": tuned.notes}
         if isinstance(tuned, Tuning) else str(tuned),
     }  # fmt: skip
     return found, row_of(name, timing, note)
 
 
 def streams(
-    report: Report, gpu: CudaExecutor, references: ReferenceRunner, limits: Ceilings | None
+    report: Report, gpu: CudaExecutor, made: Prepared, limits: Ceilings | None
 ) -> tuple[Any, list[str]]:
     rows, lines = [], list(HEAD)
     for name in STREAMING:
-        if not (LIBRARY / name).is_dir() or report.left < 12:
+        if report.left < 8:
             continue
         try:
-            found, line = stream(name, gpu, references, limits)
+            found, line = stream(name, gpu, made, limits, report.left)
         except Exception as exc:  # noqa: BLE001 - the next kernel is still worth its time
             found, line = (
-                {"kernel": name, "error": str(exc)},
+                {"kernel": name, "error": repr(exc)},
                 f"| {name} | failed: {type(exc).__name__}: {exc} | | | | | | | |",
             )
         rows.append(found)
@@ -189,33 +226,24 @@ def streams(
 
 
 def library(
-    report: Report, gpu: CudaExecutor, references: ReferenceRunner, limits: Ceilings | None
+    report: Report, gpu: CudaExecutor, made: Prepared, names: list[str], limits: Ceilings | None
 ) -> tuple[Any, list[str]]:
     rows, lines, left_out = [], list(HEAD), []
-    for folder in sorted(p for p in LIBRARY.iterdir() if (p / "ir.json").is_file()):
-        if report.left < 6:
-            left_out.append(folder.name)
+    for name in names:
+        if report.left < 5:
+            left_out.append(name)
             continue
-        bundle = load_bundle(folder)
         try:
-            assert bundle.kernel is not None
-            suite = Suite(
-                bundle.ir, bundle.reference, runner=references, seed=secrets.randbits(40), specs=bundle.specs
-            )
-            timing = time_kernel(
-                bundle.kernel,
-                workload(bundle.ir, suite=suite),
-                gpu,
-                limits=limits,
-                limit_s=1.0,
-                precision=0.01,
-            )
+            kernel, _, work = made.take(name, large=False, timeout_s=report.left)
+            timing = time_kernel(kernel, work, gpu, limits=limits, limit_s=0.7, precision=0.01)
         except Exception as exc:  # noqa: BLE001 - the next kernel is still worth its time
             timing = TimingNotMeasured(reason=f"{type(exc).__name__}: {exc}"[:300])
-        rows.append({"kernel": folder.name, "timing": timing.model_dump()})
-        lines.append(
-            row_of(folder.name, timing, "; ".join(timing.notes)[:200] if isinstance(timing, Timing) else "")
-        )
+        told = ""
+        if isinstance(timing, Timing):
+            profile = explain(kernel, work, gpu, timing=timing, limits=limits, counters=False)
+            told = "; ".join([f"{profile.bound}-bound", *timing.notes])[:240]
+        rows.append({"kernel": name, "timing": timing.model_dump(), "note": told})
+        lines.append(row_of(name, timing, told))
         report.found["library"], report.parts["library"] = rows, lines
         report.save()
     return rows, [*lines, f"\nnot reached: {', '.join(left_out) or 'none'}"]
@@ -225,16 +253,23 @@ def main() -> None:
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
     report = Report(out, float(sys.argv[2]) if len(sys.argv) > 2 else 115.0)
-    gpu, references = CudaExecutor(0), ReferenceRunner()
+    bundles = sorted(p.name for p in LIBRARY.iterdir() if (p / "ir.json").is_file())
+    made = Prepared(
+        [*((n, True) for n in STREAMING), *((n, False) for n in bundles)],
+        workers=max(2, (os.cpu_count() or 4) // 2),
+    )
+    gpu = CudaExecutor(0)
     report.part("ceilings", lambda: the_ceilings(gpu))
     measured = report.found["ceilings"]
     limits = Ceilings.model_validate(measured) if "error" not in measured else None
     report.part("A against A, 4 Mi elements", lambda: a_against_a(gpu, n=1 << 22, limit_s=20.0))
     report.part("A against A, 64 Ki elements", lambda: a_against_a(gpu, n=1 << 16, limit_s=15.0))
-    report.part("streams", lambda: streams(report, gpu, references, limits))
-    report.part("library", lambda: library(report, gpu, references, limits))
+    report.part("streams", lambda: streams(report, gpu, made, limits))
+    report.part("library", lambda: library(report, gpu, made, bundles, limits))
+    made.close()
     gpu.close()
-    references.close()
+    sys.stdout.flush()
+    os._exit(0)  # workers that still draw are of no use any more
 
 
 if __name__ == "__main__":
