@@ -112,6 +112,7 @@ class Bench:
         self._executors: list[Executor] = []
         self._lock = threading.Lock()
         self._containment: str | None = _UNKNOWN
+        self._references: dict[int, str | None] = {}
         self.cancelled = threading.Event()
         self.results = Results(out, self._head())
 
@@ -332,8 +333,32 @@ class Bench:
                 "graded_by": grade.graded_by, "detail": grade.detail or row["detail"],
                 "judge": None if grade.judge is None else list(grade.judge)}  # fmt: skip
         row["status"] = row["status"] or "program"
+        fault = self._reference_fault(task, candidate) if grade.comp is not None else None
+        if fault is not None:
+            row["judge"] = [*(row["judge"] or ()), fault]
         if grade.func and candidate is not None:
             self._measure(row, task, candidate)
+
+    def _reference_fault(self, task: Task, candidate: "Candidate | None") -> str | None:
+        """Return why the benchmark's own program does not pass its own test; `None`: it does, or was not asked."""
+        from cuda_harness.tools.benchmarks.candidate import Binary
+
+        if not isinstance(candidate, Binary) or candidate.trusted or not task.bench:
+            return None
+        with self._lock:
+            if task.id in self._references:
+                return self._references[task.id]
+        with tempfile.TemporaryDirectory(prefix="cuda-harness-reference-") as folder:
+            reference = Binary(task.bench, Path(folder), flags=candidate.flags, device=candidate.device)
+            grade = self._grader().grade(task, reference)
+        fault = (
+            None
+            if grade.func is not False
+            else f"bench.cu itself does not pass: {' '.join(grade.detail.split())[:200]}"
+        )
+        with self._lock:
+            self._references[task.id] = fault
+        return fault
 
     def _measure(self, row: Row, task: Task, candidate: "Candidate") -> None:
         """Fill score and speed against bench.cu, both programs under ncu on the official data."""

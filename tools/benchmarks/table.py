@@ -76,7 +76,9 @@ def facts(document: Mapping[str, Any]) -> list[str]:
         f"{shown(table['false_rejections_percent_of_correct'])} %",
     ]
     for weak in document.get("weak_judges", ()):
-        lines.append(f"the comparer of {weak['kind']} (id {weak['id']}) is weak: {'; '.join(weak['faults'])}")
+        lines.append(
+            f"the task {weak['kind']} (id {weak['id']}) has a weak judge: {'; '.join(weak['faults'])}"
+        )
     return lines + [f"note: {note}" for note in document.get("notes", ())]
 
 
