@@ -6,11 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from tests.fakes.openai_server import Answer, openai_server
+
+from cuda_harness import RunContext, Settings, generate
 
 PROGRAM = """
 import sys
@@ -101,3 +105,21 @@ def test_an_interrupt_while_a_model_thinks_does_not_wait_for_it(tmp_path: Path) 
     assert owner.returncode == 0, err
     assert out.split()[:2] == ["failed", "interrupted"]
     assert took < 4.0  # two seconds for the run, the rest for the interpreter's own end
+
+
+@pytest.mark.slow
+def test_the_best_verified_kernel_survives_an_interrupt_and_can_be_called(tmp_path: Path) -> None:
+    def stop_after_the_verdict(event: str, _fields: Mapping[str, Any]) -> None:
+        if event == "kernel_profiled":
+            raise KeyboardInterrupt
+
+    context = RunContext(
+        model="offline", executor="cpu", out=tmp_path, settings=Settings(), listener=stop_after_the_verdict
+    )
+
+    result = generate("y = 2*x for a float32 vector x of 1000 elements", context=context)
+
+    assert result.status == "verified"
+    assert result.stop["reason"] == "interrupted"
+    assert np.array_equal(result(np.ones(3, np.float32)), np.full(3, 2, np.float32))
+    assert (result.run_dir / "best/kernel.cu").is_file()
