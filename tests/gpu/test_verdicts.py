@@ -72,6 +72,15 @@ def test_state_that_outlives_a_call_is_found(judged: Judge) -> None:
     assert verdict.outcome == "rejected", [(s.name, s.status, s.detail) for s in verdict.stages]
 
 
+def test_a_race_that_no_cpu_has_seen_is_rejected(judged: Judge) -> None:
+    verdict = judged("tile_reduce", checker=None)
+    assert verdict.accepted, verdict.failure
+    source = (LIBRARY / "softmax_online" / "kernel.cu").read_text()
+    assert "__syncthreads();" in source
+    racing = judged("softmax_online", replace=("__syncthreads();", ";"), checker=None)
+    assert racing.outcome == "rejected", [(s.name, s.status, s.detail) for s in racing.stages]
+
+
 def test_a_run_counts_its_gpu_seconds_and_compiles_for_the_device(gpu: Any, tmp_path: Path) -> None:
     made = generate(REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(), seed=3)
     assert made.status == "verified", made.stop

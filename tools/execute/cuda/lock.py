@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import re
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,11 +33,17 @@ class Held:
 
 
 def lock_folder() -> Path:
-    """Return the folder of this user's GPU locks, made when missing."""
+    """Return the folder of this user's GPU locks, made when missing; in the temporary folder where home is read-only."""
     base = os.environ.get("XDG_CACHE_HOME")
     root = Path(base) if base else Path.home() / ".cache"
     folder = root / "cuda-harness" / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(tempfile.gettempdir()) / f"cuda-harness-locks-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.stat().st_uid != os.getuid():
+            raise
     return folder
 
 

@@ -108,6 +108,16 @@ def test_claims_are_counted_and_released(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.user"))
 
 
+def test_a_read_only_home_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    with device_lock(UUID, exclusive=True, timeout_s=1):
+        assert is_busy(UUID)
+    assert list((tmp_path / "tmp").rglob("*.lock"))
+
+
 def test_names_of_files_cannot_leave_the_folder(tmp_path: Path) -> None:
     with device_lock("../../etc/x", exclusive=True, timeout_s=1, folder=tmp_path):
         assert {p.parent for p in tmp_path.rglob("*")} == {tmp_path}
