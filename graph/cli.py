@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cuda_harness.graph.commands import bench, export, judge, look, profile, run
+from cuda_harness.graph.commands import bench, export, judge, look, plot, profile, run
 
 app = typer.Typer(
     name="cuda-harness",
@@ -20,6 +20,7 @@ for _command in (
     run.resume,
     judge.verify,
     profile.profile,
+    plot.plot,
     look.show,
     look.trace,
     look.report,

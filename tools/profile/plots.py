@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.results import Profile, Timing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,3 +135,13 @@ def _figure() -> "tuple[Figure, Axes]":
     figure = Figure(figsize=_SIZE, layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots()
+
+
+def candidate(
+    label: str, attempt: int, timing: Timing, profile: Profile | None = None, *, best: bool = False
+) -> Candidate:
+    """Return a timed attempt as a point."""
+    roof = profile.roofline if profile is not None else {}
+    return Candidate(
+        label, attempt, timing.median_us, timing.ci95_us, timing.floor_us, roof.get("flops_per_byte"), timing.gflop_s, timing.gb_s, best
+    )  # fmt: skip

@@ -4,11 +4,11 @@ import contextlib
 import time
 from typing import Any
 
-_PAUSE_S = 0.02
+_PAUSE_S = 0.1
 
 
 class Sensors:
-    """Reads NVML at most every 20 ms; a reading that NVML refuses is absent, never invented."""
+    """Reads NVML at most ten times a second; a reading that NVML refuses is absent, never invented."""
 
     def __init__(self, uuid: str) -> None:
         """Find the device; `uuid` as CUDA reports it, with or without its `GPU-` prefix."""
@@ -44,7 +44,7 @@ class Sensors:
         return found
 
     def sample(self) -> None:
-        """Keep a reading, unless the last one is younger than 20 ms."""
+        """Keep a reading, unless the last one is younger than a tenth of a second."""
         now = time.monotonic()
         if self._nvml is not None and now - self._last >= _PAUSE_S:
             self._last = now

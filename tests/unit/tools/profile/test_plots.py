@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cuda_harness.tools.profile.plots import Candidate, progress_figure, roofline_figure, save
+from cuda_harness.state.results import Profile, Timing
+from cuda_harness.tools.profile.plots import Candidate, candidate, progress_figure, roofline_figure, save
 
 pytest.importorskip("matplotlib", reason="matplotlib (extra `plots`) is not installed")
 
@@ -45,3 +46,19 @@ def test_progress_shows_the_best_so_far_and_the_floor() -> None:
 def test_no_candidate_gives_an_empty_picture(tmp_path: Path) -> None:
     save(progress_figure(()), tmp_path / "empty.png")
     assert (tmp_path / "empty.png").is_file()
+
+
+def test_a_timed_attempt_becomes_a_point() -> None:
+    timing = Timing(
+        median_us=20.0,
+        ci95_us=(19.0, 21.0),
+        samples=30,
+        device="d",
+        floor_us=10.0,
+        gb_s=2000.0,
+        gflop_s=1500.0,
+    )
+    profile = Profile(rung="cubin", bound="memory", sentence="s", roofline={"flops_per_byte": 0.75})
+    assert candidate("tiled <b>", 3, timing, profile, best=True) == Candidate(
+        "tiled <b>", 3, 20.0, (19.0, 21.0), 10.0, 0.75, 1500.0, 2000.0, best=True
+    )
