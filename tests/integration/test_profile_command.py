@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.fakes.finished_run import finished_run
 from typer.testing import CliRunner
 
 from cuda_harness.graph.cli import app
@@ -64,3 +65,21 @@ def test_two_problems_are_not_compared(small: Path) -> None:
     )
     assert done.exit_code == 2
     assert "differ in" in done.stderr
+
+
+def test_a_run_without_times_has_nothing_to_draw(tmp_path: Path) -> None:
+    run = finished_run(tmp_path, timed=False)
+    done = CliRunner().invoke(app, ["plot", str(run)])
+    assert done.exit_code == 2
+    assert "no attempt of this run has a time" in done.stderr
+    assert not (run / "plots").exists()
+
+
+def test_a_timed_run_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib (extra `plots`) is not installed")
+    run = finished_run(tmp_path)
+    done = CliRunner().invoke(app, ["plot", str(run), "--json"])
+    assert done.exit_code == 0, done.output
+    paths = json.loads(done.stdout)["paths"]
+    assert paths
+    assert all(Path(p).read_text().lstrip().startswith("<?xml") for p in paths)
