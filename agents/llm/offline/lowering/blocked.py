@@ -10,7 +10,7 @@ from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.state.names import C_TYPES
 
 BLOCKED_IDEAS = (
-    "register_blocking", "double_buffering", "shared_tiling", "vector_loads", "instruction_parallelism", "tensor_cores",
+    "register_blocking", "double_buffering", "shared_tiling", "vector_loads", "instruction_parallelism",
     "bank_conflict_padding", "coalescing",
 )  # fmt: skip
 _ENOUGH_TILES = 132
@@ -18,7 +18,7 @@ _ENOUGH_TILES = 132
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """One operand of the product."""
 
     name: str
@@ -54,9 +54,9 @@ def lower_blocked(building: Building, primitive: Primitive, found: Contraction) 
     index = {v: text.reserve(v) for v in extents}
     emitter = Emitter(text, primitive.bound, index, primitive.dtype)
     batch = unflatten(text, found.batch, extents, "batch", index) if found.batch else []
-    left = _Side("left", _access(found.left), found.rows, found.inner, "first_m", size_m, size_k)
-    right = _Side("right", _access(found.right), found.cols, found.inner, "first_n", size_n, size_k)
-    fetch = [*_fetch(building, text, emitter, left), *_fetch(building, text, emitter, right)]
+    left = Side("left", operand(found.left), found.rows, found.inner, "first_m", size_m, size_k)
+    right = Side("right", operand(found.right), found.cols, found.inner, "first_n", size_n, size_k)
+    bring = [*fetch(building, text, emitter, left), *fetch(building, text, emitter, right)]
     put = [*_put(left), *_put(right)]
     kinds = {s.name: C_TYPES[text.types.get(s.source.name) or building.problem.arrays[s.source.name].dtype] for s in (left, right)}  # fmt: skip
     emitter.replaced[node] = "acc[mm][nn]"
@@ -83,7 +83,7 @@ def lower_blocked(building: Building, primitive: Primitive, found: Contraction) 
   int now = 0;
   for (int64_t first_k = 0; first_k < {size_k} + STEP; first_k += STEP) {{
     if (first_k < {size_k}) {{
-{indent(fetch, 3)}
+{indent(bring, 3)}
     }}
     if (first_k > 0) {{
 #pragma unroll
@@ -133,12 +133,13 @@ def lower_blocked(building: Building, primitive: Primitive, found: Contraction) 
     )
 
 
-def _access(node: Node) -> Access:
+def operand(node: Node) -> Access:
+    """Return an operand of a contraction as the access that it is."""
     assert isinstance(node, Access)  # noqa: S101 - a contraction is made of two
     return node
 
 
-def _converted(emitter: Emitter, side: _Side) -> str:
+def _converted(emitter: Emitter, side: Side) -> str:
     """Return the C text of element e of pack l as computed."""
     loaded = {side.source.name: f"{side.name}_next[l].v[e]"}
     return Emitter(emitter.text, emitter.bound, emitter.index, emitter.dtype, loaded=loaded).value(
@@ -146,27 +147,31 @@ def _converted(emitter: Emitter, side: _Side) -> str:
     )
 
 
-def _split(side: _Side) -> str:
+def split(side: Side) -> str:
+    """Return the line that says which row and inner step a place of the tile is, its fastest axis first."""
     upper = side.name.upper()
     if side.inner_fastest:
         return f"const int at = place / (STEP / {upper}), step = place % (STEP / {upper}) * {upper};"
     return f"const int at = place % (TILE / {upper}) * {upper}, step = place / (TILE / {upper});"
 
 
-def _fetch(building: Building, text: KernelText, emitter: Emitter, side: _Side) -> list[str]:
-    """Return the loop that brings a tile from global memory to registers, zeros where the operand ends."""
+def fetch(building: Building, text: KernelText, emitter: Emitter, side: Side, *, width: int = 4) -> list[str]:
+    """Return the loop that brings a tile from global memory to registers, zeros where the operand ends.
+
+    The macro NAME_WIDE says whether rows are whole packs of `width`.
+    """
     upper = side.name.upper()
     last = side.source.indices[-1]
     fastest = (side.inner if side.inner_fastest else side.along)[-1]
     packed = isinstance(last, Name) and last.name == fastest
     extent = emitter.bound.extents[fastest]
-    building.defines[f"{upper}_WIDE"] = f"1 if ({extent}) % 4 == 0 else 0" if packed else "0"
+    building.defines[f"{upper}_WIDE"] = f"1 if ({extent}) % {width} == 0 else 0" if packed else "0"
     pointer = text.pointer(side.source.name, written=False)
     kind = C_TYPES[text.types.get(side.source.name) or building.problem.arrays[side.source.name].dtype]
     names = emitter.index
     lines = [
         "#pragma unroll", f"for (int l = 0; l < TILE * STEP / (256 * {upper}); ++l) {{",
-        "  const int place = threadIdx.x + l * 256;", f"  {_split(side)}", f"  {side.name}_next[l] = {{}};",
+        "  const int place = threadIdx.x + l * 256;", f"  {split(side)}", f"  {side.name}_next[l] = {{}};",
         f"  if ({side.first} + at < {side.size} && first_k + step < {side.depth}) {{",
         *("    " + x for x in unflatten(text, side.along, emitter.bound.extents, f"({side.first} + at)", names)),
         *("    " + x for x in unflatten(text, side.inner, emitter.bound.extents, "(first_k + step)", names)),
@@ -178,12 +183,12 @@ def _fetch(building: Building, text: KernelText, emitter: Emitter, side: _Side) 
     ]  # fmt: skip
 
 
-def _put(side: _Side) -> list[str]:
+def _put(side: Side) -> list[str]:
     """Return the loop that puts the fetched tile into shared memory."""
     upper = side.name.upper()
     place = "[now][step + e][at]" if side.inner_fastest else "[now][step][at + e]"
     return [
         "#pragma unroll", f"for (int l = 0; l < TILE * STEP / (256 * {upper}); ++l) {{",
-        "  const int place = threadIdx.x + l * 256;", f"  {_split(side)}", "#pragma unroll",
+        "  const int place = threadIdx.x + l * 256;", f"  {split(side)}", "#pragma unroll",
         f"  for (int e = 0; e < {upper}; ++e) {side.name}{place} = @{side.name};", "}",
     ]  # fmt: skip

@@ -320,6 +320,8 @@ def headers(problem: Problem, source: str) -> str:
         lines.append("#include <cuda_fp16.h>")
     if "bfloat16" in used and "bfloat16" in source:
         lines.append("#include <cuda_bf16.h>")
+    if "nvcuda::wmma" in source:
+        lines.append("#include <mma.h>")
     return "\n".join(lines) + ("\n\n" if lines else "")
 
 

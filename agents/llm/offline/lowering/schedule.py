@@ -21,6 +21,7 @@ from cuda_harness.agents.llm.offline.lowering.rows import RowProgram, lower_rows
 from cuda_harness.agents.llm.offline.lowering.scan import lower_scan, suits_scan
 from cuda_harness.agents.llm.offline.lowering.stream import STREAM_IDEAS, lower_stream
 from cuda_harness.agents.llm.offline.lowering.style import MEANING, Style, candidates
+from cuda_harness.agents.llm.offline.lowering.tensor import TENSOR_IDEAS, lower_tensor, suits_tensor
 from cuda_harness.agents.llm.offline.lowering.transpose import lower_transpose, transposed_read
 from cuda_harness.agents.llm.offline.lowering.turned import TURN_IDEAS, lower_turned
 from cuda_harness.state.ir import KernelIR
@@ -139,6 +140,12 @@ def _alone(building: Building, primitive: Primitive, *, packed: bool, style: Sty
         lower_scan(building, primitive)
     elif primitive.is_scan:
         lower_threads(building, primitive)
+    elif (
+        contraction is not None
+        and style.has(*TENSOR_IDEAS)
+        and suits_tensor(building, primitive, contraction)
+    ):
+        lower_tensor(building, primitive, contraction)
     elif contraction is not None and style.has(*BLOCKED_IDEAS):
         lower_blocked(building, primitive, contraction)
     elif contraction is not None:

@@ -45,6 +45,7 @@ RELATED: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """What comes nearest to an idea where it changes nothing, the nearest first."""
 MEANING: dict[str, tuple[str, str]] = {
+    "tensor_cores": ("multiply by warp-wide matrix instructions with float accumulators", "matrix pipe use rises"),
     "online_one_pass": ("keep each row in registers and read it from memory once", "global loads fall to one pass"),
     "register_blocking": ("let each thread compute a block of outputs from registers", "shared loads for each operation fall"),
     "transposing_through_shared": ("turn larger tiles, all loads of a thread before its first store", "bytes in flight rise"),
