@@ -208,3 +208,20 @@ def test_a_policy_violation_never_reaches_the_compiler(cpu: CpuExecutor) -> None
     assert isinstance(result, JobFault), result
     assert result.fault == "policy"
     assert HEAD.startswith('extern "C"')
+
+
+@pytest.mark.parametrize("workers", [2, 16, 32])
+def test_many_workers_run_behind_the_sandbox(workers: int, builds: Path, cpu: CpuExecutor) -> None:
+    """A ninth arena of malloc made a newer C library read files, which the sandbox once answered with the end."""
+    shape = Shape(n=1 << 15, grid=(128, 1, 1), block=(256, 1, 1))
+    case = Case(
+        "wide",
+        "int i = blockIdx.x * blockDim.x + threadIdx.x;\n__syncthreads();\ny[i] = 2 * x[i];",
+        shape=shape,
+    )
+
+    result = case.run(CpuExecutor(cache=builds, workers=workers), "plain")
+
+    assert isinstance(result, JobOk), result
+    np.testing.assert_array_equal(result.calls[0].arrays["y"], 2 * (np.arange(1 << 15, dtype=np.float32) + 1))
+    assert cpu.name == "cpu"

@@ -365,19 +365,13 @@ class _Walk:
             last = self._close(last) + 1 if self.tokens[last] in {"(", "[", "{"} else last + 1
         if last >= len(self.tokens):
             return at + 1
-        line = self._line(at)
         start, end = self.starts[first], self._end(last)
         outer = any(s.kind in {"kernel", "code", "lambda"} for s in self.scopes)
         words = range(first, last)
         if "extern" in (self.tokens[i] for i in words):
             new = self._dynamic(first, last, inside=outer)
-        elif not outer:
-            raise _Refused(
-                line,
-                "a __shared__ variable outside every function cannot run on the CPU executor; declare it in the kernel",
-            )
         else:
-            new = self._static(first, last)
+            new = self._static(first, last, inside=outer)
         self.edits = [e for e in self.edits if not start <= e[0] < end]
         self.edits.append((start, end, new + self._newlines(start, end)))
         return last + 1
@@ -455,14 +449,17 @@ class _Walk:
             index += 1
         return "typedef " + " ".join(out) + ";"
 
-    def _static(self, first: int, last: int) -> str:
+    def _static(self, first: int, last: int, *, inside: bool) -> str:
         names = self._names(first, last)
         made = [self._typedef(first, last, names, frozenset({"__shared__", "static"}))]
         for at in names:
             n = self.tokens[at]
-            made.append(
-                f'struct sim_tag_{n} {{}}; auto& {n} = ::sim_shared_variable<sim_t_{n}, sim_tag_{n}>("{n}");'
-            )
+            made.append(f"struct sim_tag_{n} {{}};")
+            reference = f'auto& {n} = ::sim_shared_variable<sim_t_{n}, sim_tag_{n}>("{n}");'
+            if inside:
+                made.append(reference)
+            else:
+                self.views[n] = reference  # each function that names it makes its own
         return " ".join(made)
 
     def _dynamic(self, first: int, last: int, *, inside: bool) -> str:

@@ -483,6 +483,7 @@ template <unsigned how> __attribute__((noinline)) void outside(uintptr_t a, unsi
   if (a - kStacks < kStacksBytes) return;  // a local variable (fragments of a warp are read by all its lanes)
   if (a >= g_library_low && a < g_library_high) {
     span<how, true>(g_library_cells, g_library_low & ~3ull, a, n, pc, line);
+    if (__builtin_expect(g_count, 0)) count_access(a, n, how & kWrite, how & kAtomic, false, pc);
     return;
   }
   for (const auto &range : g_library_constant)

@@ -149,7 +149,6 @@ def test_known_ptx_becomes_code_on_one_line() -> None:
     ("source", "line", "says"),
     [
         (HEAD + '\nasm("frobnicate.x %0;" :: "r"(n));\n}\n', 3, "frobnicate"),
-        ("__shared__ float s[4];\n" + HEAD + "}\n", 1, "outside every function"),
         ("#define S __shared__ float s[4]\n" + HEAD + "S;\n}\n", 1, "macro"),
         (HEAD + "k<<<1, 1>>>(x, y, n);\n}\n", 2, "launched from a kernel"),
     ],

@@ -1,8 +1,13 @@
 """Writes docs/cpu_features.md from the kernels that the tests run: `python tests/unit/tools/execute/headers/feature_table.py`."""
 
+import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
+sys.path.insert(0, str(Path(__file__).resolve().parents[5]))
+from tests.integration.cpu.fault_classes import CLASSES
+from tests.integration.cpu.programs import Case
+
+HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[4] / "docs" / "cpu_features.md"
 
 REFUSED = (
@@ -18,8 +23,17 @@ REFUSED = (
     ("Any other instruction outside the table of `tools/execute/cpu/ptx_table.py`", "named with its line"),
     ("wmma for 4-bit and 1-bit elements", "`nvcuda::wmma::experimental`"),
     ("Atomics of more than 8 bytes", "`cuda::atomic_ref` of a 16-byte type"),
+    ("A heap on the device", "`malloc`, `new`"),
+    ("Cooperative launches of more than 16384 threads", '`"cooperative": true` with a large grid'),
+    ("A kernel that launches a kernel", "`k<<<1, 32>>>()` in device code"),
+    ("Textures, surfaces, `curand_kernel.h`, `cuda/ptx`, `cuda/annotated_ptr`", "named by header or line"),
+    ("Hosts that are not x86-64", "`ExecutorUnavailable` at the start, exit code 5"),
     ("mdspan layouts other than `layout_right` and `layout_left`", "`cuda::std::layout_stride`"),
 )
+
+
+def _listed(cases: list[Case], *, faulty: bool) -> str:
+    return "; ".join(c.name for c in cases if (c.fault is not None) == faulty)
 
 
 def render() -> str:
@@ -40,6 +54,18 @@ def render() -> str:
         lines.append(f"| {title} | `{path.name}` | {headers or 'none'} |")
     lines += [
         "",
+        "## What check mode finds",
+        "",
+        "From `tests/integration/cpu/fault_classes.py`: each kernel of the second column must be caught with its class and line,",
+        "each of the third must pass. Output bytes that nothing writes are named too.",
+        "",
+        "| class | caught | look-alikes that pass |",
+        "|---|---|---|",
+        *(
+            f"| {name} | {_listed(cases, faulty=True)} | {_listed(cases, faulty=False)} |"
+            for name, cases in CLASSES.items()
+        ),
+        "",
         "## Refused as `unsupported`",
         "",
         "The verdict names the line and the reason; a GPU may run these.",
@@ -54,6 +80,9 @@ def render() -> str:
         "",
         "## Differences that stay",
         "",
+        "- A float beyond an integer's range converts as C++ leaves it, not saturated, when a plain cast does it; the intrinsics (`__float2int_rz`) saturate.",
+        "- Local arrays are watched where they are indexed by name; through a pointer their ends are not seen.",
+        "- A plain read that races with `atomicCAS` counts as the guess of a loop and is not reported; with other atomics it is.",
         "- Asynchronous copies are made when they are issued; waiting orders them. A read before the wait of one's own copy goes unseen.",
         "- Approximate instructions (`ex2.approx`, `hexp`, `__frsqrt_rn` and their like) give the host library's result, not the GPU's last bit.",
         "- `__dadd` to `__fma` with directed rounding are exact, except `__fma_rz/ru/rd` where the product is below 2^-916.",

@@ -1,4 +1,4 @@
-// cuda::barrier: tokens, arrive_and_wait, arrive_and_drop, wait_parity and a completion count; cuda::pipeline of one thread.
+// cuda::barrier: tokens, arrive_and_wait, arrive_and_drop; cuda::pipeline of one thread, two stages.
 #include <cooperative_groups.h>
 #include <cuda/barrier>
 #include <cuda/pipeline>

@@ -1,4 +1,4 @@
-// cuda::std: optional, functional, type traits, algorithms by hand, chrono-free utilities, numeric limits, mdspan, cmath.
+// cuda::std: optional, variant, pair, function objects, type traits, min and max, numeric limits, mdspan, cmath.
 #include <cuda/std/cmath>
 #include <cuda/std/cstdint>
 #include <cuda/std/functional>
