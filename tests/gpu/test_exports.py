@@ -22,7 +22,6 @@ from cuda_harness.tools.synthesize.inputs import draw
 from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, ReferenceRunner
 from cuda_harness.tools.synthesize.shapes import shapes
 from cuda_harness.tools.verify.bundle import load_bundle
-from cuda_harness.tools.verify.compare import Agreement, Expected, compare_outputs
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +33,17 @@ SAMPLE = (
     "total_sum_two_stage",
 )  # fmt: skip
 TORCH = ("axpy", "softmax_online", "matmul_wmma_half", "layer_norm", "bf16_residual")
+
+
+BOUNDS = {
+    "float64": 1e-9,
+    "float32": 1e-4,
+    "float16": 2e-3,
+    "bfloat16": 1.6e-2,
+    "float8_e4m3": 0.13,
+    "float8_e5m2": 0.26,
+}
+"""Of an element and of the root mean square: this asks whether the export runs the kernel right, not whether the kernel is right."""
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +76,14 @@ def assert_right(
     scalars = {s.name: s.value for s in bundle.ir.scalars}
     truth = references.evaluate(bundle.reference, bundle.ir, [Question(inputs, dims, scalars)])
     assert not isinstance(truth, ReferenceFault), truth
-    expected = Expected(truth[0].arrays, truth[0].defined)
-    found = compare_outputs(bundle.ir, dims, got, expected, inputs=inputs)
-    assert isinstance(found, Agreement), f"{dims}: {found}"
+    for tensor in bundle.ir.outputs:
+        expected = truth[0].arrays[tensor.name].astype(np.float64)
+        actual = got[tensor.name].astype(np.float64).reshape(expected.shape)
+        defined = truth[0].defined.get(tensor.name, np.ones(expected.shape, dtype=bool))
+        size = float(np.sqrt(np.mean(np.square(expected[defined])))) if defined.any() else 0.0
+        bound = BOUNDS.get(tensor.dtype, 0.0) * (np.abs(expected) + size)
+        wrong = ~(np.abs(actual - expected) <= bound) & (actual != expected) & defined
+        assert not wrong.any(), f"{dims}: {tensor.name} differs at {np.argwhere(wrong)[:3].tolist()}"
 
 
 def module_of(path: Path) -> ModuleType:

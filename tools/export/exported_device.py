@@ -45,6 +45,8 @@ class ArrayView:
         self.stream: int | None = None
         if hasattr(array, "data_ptr") and hasattr(array, "is_contiguous"):
             self._from_torch(name, array)
+        elif isinstance(getattr(array, "dtype", None), str) and hasattr(array, "buffer"):
+            self._from_own(array)
         elif hasattr(array, "__cuda_array_interface__"):
             self._from_interface(array.__cuda_array_interface__)
         elif hasattr(array, "__dlpack__"):
@@ -65,6 +67,11 @@ class ArrayView:
         self.dtype = _OTHER_NAMES.get(kind, kind)
         self.contiguous = bool(tensor.is_contiguous())
         self.device_id = int(tensor.device.index or 0)
+
+    def _from_own(self, array: Any) -> None:
+        """Read a `DeviceArray`, also one of another such module: it can name types that no interface spells."""
+        self.pointer, self.shape, self.dtype = int(array.buffer.handle), tuple(array.shape), str(array.dtype)
+        self.contiguous = True
 
     def _from_interface(self, interface: Mapping[str, Any]) -> None:
         self.pointer, self.shape = int(interface["data"][0] or 0), tuple(interface["shape"])

@@ -268,3 +268,11 @@ def test_a_run_without_a_kernel_is_told(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(ConfigError, match="left no kernel"):
         load_subject(tmp_path, allow_unverified=True)
+
+
+def test_arrays_of_another_module_keep_types_that_no_interface_spells() -> None:
+    from types import SimpleNamespace
+
+    other = SimpleNamespace(buffer=SimpleNamespace(handle=4096), shape=(2, 3), dtype="bfloat16")
+    view = ArrayView("x", other)
+    assert (view.pointer, view.shape, view.dtype, view.contiguous) == (4096, (2, 3), "bfloat16", True)
