@@ -16,9 +16,8 @@ import numpy as np
 from cuda_harness.agents.llm.offline.lowering.schedule import PLAIN, branch, lower
 from cuda_harness.agents.llm.offline.lowering.style import style_of
 from cuda_harness.agents.llm.offline.planning.planner import plan
-from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.ir import KernelIR, Tensor
 from cuda_harness.state.kernel import Kernel, LaunchPlan
-from cuda_harness.state.names import C_TYPES
 from cuda_harness.tools.execute.cuda.executor import CudaExecutor
 from cuda_harness.tools.ir.placement import expand_on
 from cuda_harness.tools.ir.program import PlanFault
@@ -39,6 +38,9 @@ REQUESTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "total": ("sum of 2^25 floats", ("two_stage_reduction", "instruction_parallelism")),
     "column_sum": ("sum of each column, 8192 x 4096", ("vector_loads",)),
     "matmul": ("matmul of 2048 x 2048 matrices", ("register_blocking",)),
+    "matmul_half": ("matmul of 4096 x 4096 fp16 matrices", ("register_blocking", "tensor_cores")),
+    "batch_norm": ("batch normalization at inference on a 64x64x56x56 tensor", ("vector_loads", "instruction_parallelism")),
+    "cross_entropy": ("cross entropy loss for logits of shape (32768, 1024)", ("online_one_pass",)),
     "matvec": ("matrix vector product, 8192 x 4096", ("vector_loads",)),
 }  # fmt: skip
 """What is asked, and the branches: ideas one after the other."""
@@ -65,6 +67,14 @@ def configurations(kernel: Kernel) -> list[dict[str, int]]:
     return [every[0], *random.Random(5).sample(every[1:], min(MOST - 1, len(every) - 1))]
 
 
+def drawn(rng: np.random.Generator, tensor: Tensor, dims: dict[str, int]) -> Any:
+    """Return numbers of (0, 1), or indices that every table has."""
+    count = int(np.prod(tensor.dims(dims)))
+    if tensor.dtype.startswith("int"):
+        return rng.integers(0, min(dims.values()), count).astype(tensor.dtype)
+    return rng.random(count, dtype=np.float32).astype(tensor.dtype)
+
+
 def compare(name: str, gpu: CudaExecutor, limits: Ceilings) -> dict[str, Any]:
     """Return the best time of each kernel of a request, and whether its outputs agree with the first kernel's."""
     request, branches = REQUESTS[name]
@@ -84,13 +94,7 @@ def compare(name: str, gpu: CudaExecutor, limits: Ceilings) -> dict[str, Any]:
             of[label] = (ideas or "first", config)
             contenders.append(Contender(label, kernel.source, program))
     rng = np.random.default_rng(3)
-    contents = [
-        {
-            t.name: rng.random(int(np.prod(t.dims(dims))), dtype=np.float32) - np.float32(0.5)
-            for t in ir.inputs
-            if C_TYPES[t.dtype] == "float"
-        }
-    ] * 2
+    contents = [{t.name: drawn(rng, t, dims) for t in ir.inputs}] * 2
     done = measure(gpu, contenders, contents, arch=arch, seed=3, least=12, most=40, limit_s=10.0, truths=[0])
     if not isinstance(done, Session):
         return {"name": name, "error": str(done)[:400]}
