@@ -3,7 +3,7 @@
 import json
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +24,15 @@ from cuda_harness.tools.synthesize.properties import base_id, changed, grid, sec
 from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, ReferenceRunner, Truth
 from cuda_harness.tools.synthesize.reference_child import describe_arrays, rebuild
 from cuda_harness.tools.synthesize.regimes import regimes_of
-from cuda_harness.tools.synthesize.shapes import Sizes, long_sizes, longest_sums, scaled_target, shapes, work
+from cuda_harness.tools.synthesize.shapes import (
+    Sizes,
+    elements,
+    long_sizes,
+    longest_sums,
+    scaled_target,
+    shapes,
+    work,
+)
 
 Array = NDArray[Any]
 TINY_WORK = 60_000
@@ -33,6 +41,8 @@ VALUES_WORK = 200_000
 LONG_WORK = 40_000_000
 _PERTURBATION = 2.0**-24
 _CACHE_BYTES = 256 << 20
+_BATCH_BYTES = 1 << 30
+"""Bytes of float64 that one child is asked for at a time."""
 
 
 class Expected(Protocol):
@@ -267,26 +277,49 @@ class Suite:
         self, source: str, questions: Sequence[Question], *, deadline_s: float = 60.0
     ) -> list[Truth] | ReferenceFault:
         """Return what a reference says, within the time that is left for judging."""
-        left = deadline_s if self.deadline is None else min(deadline_s, self.deadline - time.monotonic())
-        over = ReferenceFault("resources", "the time for judging is over before the suite is proved")
-        if left <= 0:
-            return over
-        found = self._runner.evaluate(source, self.ir, questions, deadline_s=left)
-        hung = isinstance(found, ReferenceFault) and found.kind == "hung"
-        return over if hung and left < deadline_s else found
+        found: list[Truth] = []
+        for part in self._parts(questions):
+            left = deadline_s if self.deadline is None else min(deadline_s, self.deadline - time.monotonic())
+            over = ReferenceFault("resources", "the time for judging is over before the suite is proved")
+            if left <= 0:
+                return over
+            truths = self._runner.evaluate(source, self.ir, part, deadline_s=left)
+            if isinstance(truths, ReferenceFault):
+                if truths.kind == "hung" and left < deadline_s:
+                    return over
+                return truths if truths.case is None else replace(truths, case=truths.case + len(found))
+            found += truths
+        return found
+
+    def _parts(self, questions: Sequence[Question]) -> Iterator[list[Question]]:
+        """Yield the questions in batches of bounded memory; a single one may exceed it."""
+        part: list[Question] = []
+        held = 0
+        for question in questions:
+            size = 8 * elements(self.ir, question.dims)
+            if part and held + size > _BATCH_BYTES:
+                yield part
+                part, held = [], 0
+            part.append(question)
+            held += size
+        if part or not questions:
+            yield part
 
     def _evaluate(self, cases: Sequence[Case], deadline_s: float) -> ReferenceFault | None:
+        moving = any(t.dtype in FLOATS for t in self.ir.inputs)
         questions = []
         for case in cases:
             inputs = self.inputs(case)
             questions.append(Question(inputs, case.dims, case.scalars))
-            questions += [Question(self._perturbed(inputs, case, k), case.dims, case.scalars) for k in (1, 2)]
+            perturbed = [self._perturbed(inputs, case, k) for k in (1, 2)] if moving else []
+            questions += [Question(p, case.dims, case.scalars) for p in perturbed]
         truths = self.ask(self.reference, questions, deadline_s=deadline_s)
+        truths = truths if moving else _thrice(truths)
         if isinstance(truths, ReferenceFault) and truths.case is not None and truths.case % 3:
             # It refuses inputs that are wider than the tensor (it reads their bits, say): nothing is perturbed.
             plain = self.ask(self.reference, questions[::3], deadline_s=deadline_s)
             if not isinstance(plain, ReferenceFault):
-                truths = [t for t in plain for _ in range(3)]
+                truths = _thrice(plain)
         if isinstance(truths, ReferenceFault):
             if truths.case is None:
                 return truths
@@ -459,6 +492,13 @@ class Suite:
         told = {c.id: t for c, t in zip(cases, truths, strict=True)}
         self._vote = vote(self.ir, cases, {c.id: self.inputs(c) for c in cases}, told)
         return self._vote
+
+
+def _thrice(truths: list[Truth] | ReferenceFault) -> list[Truth] | ReferenceFault:
+    """Return answers to questions whose perturbed forms were not asked."""
+    if isinstance(truths, ReferenceFault):
+        return truths if truths.case is None else replace(truths, case=3 * truths.case)
+    return [t for t in truths for _ in range(3)]
 
 
 def _sensitivity(ir: KernelIR, truth: Truth, moved: Sequence[Truth]) -> dict[str, Array]:

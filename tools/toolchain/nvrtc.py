@@ -39,7 +39,7 @@ _REMEDY = "install the CUDA wheels: pip install 'cuda-harness[cu13]'"
 _MEMORY_BYTES = 16 << 30
 _LOG_CHARS = 8_000
 _KEEP_BYTES = 1 << 30
-_FACTS = 4
+_FACTS = 5
 """Version of what is kept beside a cubin."""
 
 

@@ -174,7 +174,12 @@ def _is_product(parts: list[str]) -> bool:
 
 
 def _narrows(parts: list[str]) -> bool:
-    """Return whether an instruction rounds a result or an operand to fewer bits than float32 has."""
+    """Return whether an instruction rounds a result or an operand to fewer bits than float32 has.
+
+    Fast sines, cosines and tangents do for all but small arguments; the accurate functions are made without them.
+    """
+    if parts[0] in {"sin", "cos", "tanh"} and "approx" in parts:
+        return True
     if parts[0] in _TENSOR and not _is_product(parts):  # loads, stores and fences of tensor cores
         return False
     if parts[:2] == ["wmma", "mma"]:  # its half form names the types of the sums only

@@ -185,6 +185,6 @@ def _really_unwritten(ir: KernelIR, case: Case, name: str, mask: Any, answer: An
     if defined is None:
         return True
     if mask is None or mask.size != defined.size:
-        return not defined.all()
+        return bool(defined.all())
     _ = ir, case
     return bool((mask.reshape(-1) & defined.reshape(-1)).any())

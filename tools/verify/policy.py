@@ -87,7 +87,12 @@ def lowered_precision(
     words = " ".join(
         (ir.name, ir.summary, *(f"{s.op} {s.formula}" for s in ir.steps), *ir.edge_rules)
     ).lower()
-    if ir.numerics.precision != "strict" or not types or types - {"float32", "float64"}:
+    if (
+        ir.numerics.precision != "strict"
+        or ir.numerics.fast_math
+        or not types
+        or types - {"float32", "float64"}
+    ):
         return None
     if _NARROW_WORDS.search(words):
         return None
