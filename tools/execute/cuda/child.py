@@ -20,8 +20,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from cuda_harness.tools.execute.cuda.faults import Failed, check, environment, start_failed
+from cuda_harness.tools.execute.cuda.kernels import Modules
 from cuda_harness.tools.execute.cuda.lock import LockTimeout, device_lock
-from cuda_harness.tools.execute.cuda.runner import Modules, run_job
+from cuda_harness.tools.execute.cuda.runner import run_job
 from cuda_harness.tools.frames import read_frame, write_frame
 
 _MAX_BLOBS = 200 << 30
@@ -91,7 +92,7 @@ def occupancy(header: dict[str, Any], blobs: list[bytes], device: Any, modules: 
     """Return resident blocks per multiprocessor for `kernel` with `threads` and `shared_bytes`."""
     from cuda.bindings import driver
 
-    from cuda_harness.tools.execute.cuda.runner import allow_shared, kernel_limits
+    from cuda_harness.tools.execute.cuda.kernels import allow_shared, kernel_limits
 
     kernel = modules.load(blobs[0]).get_kernel(header["kernel"])
     allow_shared(

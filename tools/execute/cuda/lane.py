@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from cuda_harness.tools.execute.cuda.faults import Failed, check, fault
+from cuda_harness.tools.execute.cuda.kernels import config_of
 from cuda_harness.tools.execute.cuda.memory import Memory
-from cuda_harness.tools.execute.cuda.runner import Runner, config_of
+from cuda_harness.tools.execute.cuda.runner import Runner
 
 Action = Callable[[], None]
 _MAX_HOLD_NS = 4_000_000

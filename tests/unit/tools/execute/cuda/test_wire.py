@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cuda_harness.tools.execute.cuda.runner import typed_value
+from cuda_harness.tools.execute.cuda.kernels import typed_value
 from cuda_harness.tools.execute.cuda.wire import encode_op, job_frame, job_result
 from cuda_harness.tools.execute.protocol import (
     Buffer,
