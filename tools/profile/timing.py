@@ -60,7 +60,7 @@ def time_kernel(
     if limits is None:
         found = ceilings(executor)
         limits = found if isinstance(found, Ceilings) else None
-    return timing_of(session, work, executor, limits=limits, baseline=baseline)
+    return timing_of(session, work, executor, limits=limits, baseline=baseline, precision=precision)
 
 
 def run_session(
@@ -101,6 +101,7 @@ def timing_of(
     *,
     limits: Ceilings | None,
     baseline: Baseline | None = None,
+    precision: float | None = None,
 ) -> Timing | TimingNotMeasured:
     """Return what a session says of its first contender, the second being the baseline."""
     timed = session.timed[0]
@@ -111,6 +112,10 @@ def timing_of(
     facts = executor.facts()
     notes = list(_notes(session, timed, work))
     fields: dict[str, Any] = {}
+    if precision is not None and median.relative_half_width > precision:
+        notes.append(
+            f"the interval is +-{median.relative_half_width:.1%} wide, +-{precision:.1%} was wanted: a limit came first"
+        )
     if limits is not None:
         bound = floor(work.ir, work.dims, limits)
         impossible = bound.impossible(median.value)
@@ -148,6 +153,8 @@ def _notes(session: Session, timed: Timed, work: Workload) -> list[str]:
         notes.append(f"{_CLOSED}, twice" if session.clocks else _CLOSED)
     if session.others:
         notes.append(f"{session.others} other process(es) had a context on the device")
+    if work.answers and not work.compared(timed):
+        notes.append("no timed call was compared with the reference: the outputs were too large to send")
     if timed.unstable:
         notes.append("two timed calls on the same contents left different bits")
     if timed.graph_missing:

@@ -21,8 +21,6 @@ from cuda_harness.tools.execute.cuda.sensors import Sensors
 _SETTLED = 0.02
 """Warm-up ends when the medians and clocks of two successive windows agree this well."""
 _WARM_LEAST_S, _WARM_MOST_S = 0.25, 2.0
-_CHECKED = 2
-"""Timed calls per candidate whose outputs are examined."""
 _RETURNED_BYTES = 1 << 30
 """Most output bytes sent back; beyond that only hashes."""
 _GRAPH_S = 0.004
@@ -53,6 +51,8 @@ class Measurement:
         self.checked: list[list[dict[str, Any]]] = [[] for _ in self.lanes]
         self.blobs: list[list[bytes]] = [[] for _ in self.lanes]
         self.returned = 0
+        self._extra_s = float(header["limit_s"]) / 4
+        """Wall seconds each for warm calls and for graph replays."""
 
     def prepare(self, lane: Lane, chosen: int, *, only_inout: bool = False) -> None:
         """Queue contents and poison for one call, in place."""
@@ -86,11 +86,15 @@ class Measurement:
         return lane.timed_us(None if lane.host_driven else self.hold), chosen
 
     def warm_up(self) -> None:
-        """Run until times and clocks of two windows agree."""
+        """Run until times and clocks of two windows agree; plans of seconds get one call each."""
         began, last = time.monotonic(), (0.0, 0.0)
         while (spent := time.monotonic() - began) < _WARM_MOST_S:
-            window = float(np.median([self.once(lane, "cold")[0] for _ in range(3) for lane in self.lanes]))
-            now = (window, float(self.sensors.read().get("sm_mhz", 1.0)))
+            times: list[float] = []
+            for index in range(3 * len(self.lanes)):
+                times.append(self.once(self.lanes[index % len(self.lanes)], "cold")[0])
+                if index + 1 >= len(self.lanes) and time.monotonic() - began > _WARM_MOST_S:
+                    return
+            now = (float(np.median(times)), float(self.sensors.read().get("sm_mhz", 1.0)))
             settled = all(abs(a - b) <= _SETTLED * b for a, b in zip(now, last, strict=True))
             if settled and spent >= _WARM_LEAST_S:
                 return
@@ -100,9 +104,7 @@ class Measurement:
         """Time cold calls in rounds, each candidate once a round in random order; fills `samples_us` of the lanes."""
         header, lanes = self.header, self.lanes
         began = time.monotonic()
-        chosen_rounds = [
-            {int(r) for r in self.rng.choice(header["least"], min(_CHECKED, header["least"]), replace=False)} for _ in lanes
-        ]  # fmt: skip
+        chosen_rounds = [self._examined_rounds() for _ in lanes]
         count = 0
         while True:
             for index in self.rng.permutation(len(lanes)):
@@ -121,6 +123,12 @@ class Measurement:
             if precise or count >= header["most"] or spent > header["limit_s"]:
                 return [lane.samples_us for lane in lanes]
 
+    def _examined_rounds(self) -> set[int]:
+        """Return two rounds: one of the first three, so that a slow plan is examined as well, and any other."""
+        least = int(self.header["least"])
+        first = int(self.rng.integers(min(3, least)))
+        return {first, (first + 1 + int(self.rng.integers(max(1, least - 1)))) % least}
+
     def _examine(self, index: int, chosen: int) -> None:
         """Keep the hash of a timed call's outputs, and the bytes unless an equal call of any lane gave the same."""
         digest, blobs = self.lanes[index].digest()
@@ -137,9 +145,12 @@ class Measurement:
     def warm(self, rounds: int) -> list[list[float]]:
         """Return times with the plan's own data in L2."""
         found: list[list[float]] = [[] for _ in self.lanes]
+        until = time.monotonic() + self._extra_s
         for _ in range(rounds):
             for index in self.rng.permutation(len(self.lanes)):
                 found[int(index)].append(self.once(self.lanes[int(index)], "warm")[0])
+            if time.monotonic() > until:
+                break
         return found
 
     def graphs(self, rounds: int) -> tuple[list[list[float]], list[str]]:
@@ -147,6 +158,7 @@ class Measurement:
         found: list[list[float]] = [[] for _ in self.lanes]
         why = [_no_graph(lane) for lane in self.lanes]
         executables: dict[int, Any] = {}
+        until = time.monotonic() + self._extra_s
         for index, lane in enumerate(self.lanes):
             if not why[index]:
                 try:
@@ -158,6 +170,8 @@ class Measurement:
                 if int(index) in executables:
                     lane = self.lanes[int(index)]
                     found[int(index)].append(self._replayed_us(lane, executables[int(index)]))
+            if time.monotonic() > until:
+                break
         return found, why
 
     def _replayed_us(self, lane: Lane, executable: Any) -> float:  # noqa: ANN401 - CUgraphExec
