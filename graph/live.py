@@ -35,12 +35,18 @@ class RunView:
         self.status = ""
         self.attempt: int | None = None
         self.strategy = ""
-        self.rungs: dict[str, str] = {}
+        self._ladders: dict[object, dict[str, str]] = {}
+        self._strategies: dict[object, str] = {}
         self.verified = 0
         self.best_us: float | None = None
         self.calls = 0
         self.tokens: int | None = 0
         """Tokens so far, `None` once a reply came without a count."""
+
+    @property
+    def rungs(self) -> dict[str, str]:
+        """Stages of the attempt that moved last, by name; attempts of a round run at once."""
+        return self._ladders.get(self.attempt, {})
 
     def note(self, event: str, fields: Mapping[str, Any]) -> None:
         """Take in one event; unknown ones change nothing."""
@@ -56,10 +62,11 @@ class RunView:
             )
         elif event == "kernel_written":
             self.attempt, self.strategy = fields.get("attempt"), str(fields.get("strategy") or "")
-            self.rungs = {}
+            self._strategies[self.attempt] = self.strategy
         elif event == "stage_finished":
             self.attempt = fields.get("attempt")
-            self.rungs[str(fields.get("stage"))] = str(fields.get("status"))
+            self.strategy = self._strategies.get(self.attempt, "")
+            self._ladders.setdefault(self.attempt, {})[str(fields.get("stage"))] = str(fields.get("status"))
             self.doing = f"judging attempt {self.attempt}: {fields.get('stage')}"
         elif event == "kernel_judged":
             self.verified += fields.get("outcome") == "accepted"
