@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from cuda_harness.agents.context import Services
     from cuda_harness.graph.result import RunResult
-    from cuda_harness.state.harness import HarnessState
     from cuda_harness.tools.archive.run_folder import RunFolder
     from cuda_harness.tools.execute.protocol import Executor
 
@@ -293,10 +292,6 @@ def _require_same(
         raise
 
 
-_GO_ON = frozenset({"budget", "model_failed", "environment", "interrupted"})
-"""Stops after which a resumed run goes on."""
-
-
 def _reopen(
     graph: "CompiledStateGraph[Any, Any, Any, Any]",
     config: "RunnableConfig",
@@ -313,34 +308,17 @@ def _reopen(
         if folder.exists("ir.json"):
             start["ir"] = KernelIR.read(folder.path("ir.json"))
         return start
+    from cuda_harness.graph.resuming import GO_ON, go_on_from
     from cuda_harness.state.harness import HarnessState
 
     state = HarnessState.model_validate(snapshot.values)
     change: dict[str, Any] = {"budget": context.effective.budget}
-    if not snapshot.next and (state.stop is None or state.stop.reason not in _GO_ON):
+    if not snapshot.next and (state.stop is None or state.stop.reason not in GO_ON):
         return None
     if not snapshot.next:
-        graph.update_state(config, {**change, "stop": None, "result": None}, as_node=_stood_at(state))
+        more, node = go_on_from(state)
+        graph.update_state(config, {**change, **more}, as_node=node)
     return None
-
-
-def _stood_at(state: "HarnessState") -> str:
-    """Return the node whose edge leads on from this state."""
-    from cuda_harness.graph.nodes import Node
-    from cuda_harness.state.lineage import base_of, latest
-
-    last = latest(state.attempts)
-    if state.ir is None:
-        return Node.INTAKE
-    if state.suite is None:
-        return Node.PLANNER
-    if base_of(state.attempts, state.rounds) is not None:
-        return Node.PROFILER
-    if last is None:
-        return Node.SYNTHESIZER
-    if last.verdict is None:
-        return Node.CODER
-    return Node.VERIFIER
 
 
 @contextlib.contextmanager
