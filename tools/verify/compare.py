@@ -174,7 +174,9 @@ def _precision(
         return None
     beside = error[live] > 0
     own = error[live][beside] / np.maximum(np.abs(truth[live][beside]), 1e-300)
-    if not own.size or float(np.median(own)) > 2e-2:  # rounding to fewer bits keeps most elements' leading digits
+    if (
+        not own.size or float(np.median(own)) > 2e-2
+    ):  # rounding to fewer bits keeps most elements' leading digits
         return None
     relative = error[live] / size
     even = root_mean_square(relative)
