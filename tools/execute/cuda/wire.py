@@ -65,7 +65,11 @@ def job_result(job: Job, header: dict[str, Any], blobs: list[bytes]) -> JobResul
             for name, blob in zip(names, blobs[index * len(names) :], strict=False):
                 arrays[name] = np.frombuffer(blob, dtype=np_dtype(by_name[name].dtype)).copy()
         calls.append(CallOutput(arrays, {n: int(v) for n, v in unwritten.items()}, {}))
-    return JobOk(tuple(calls), float(header["seconds"]), facts={"launches": float(header["launches"])})
+    return JobOk(
+        tuple(calls),
+        float(header["seconds"]),
+        facts={n: float(header[n]) for n in ("launches", "device_seconds", "waited_s") if n in header},
+    )
 
 
 def encode_op(op: Op) -> dict[str, Any]:

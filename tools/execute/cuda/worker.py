@@ -103,7 +103,7 @@ class Worker:
         Raises:
             EOFError: If the child died, or its frame is broken.
         """
-        while not select.select([self._answers], [], [], 0.05)[0]:
+        while not self._has_answer():
             if time.monotonic() >= deadline or cancel.is_set():
                 return None
         box: list[
@@ -126,6 +126,12 @@ class Worker:
             raise EOFError(str(box[0]))
         found: Frame = box[0]
         return found
+
+    def _has_answer(self) -> bool:
+        try:
+            return bool(select.select([self._answers], [], [], 0.05)[0])
+        except (OSError, ValueError) as exc:  # another thread has ended the child and closed its channel
+            raise EOFError(str(exc)) from exc
 
     def kill(self) -> str:
         """End the whole process group, reap it and return what it said on stderr; idempotent."""

@@ -223,6 +223,15 @@ def _alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
 
 
+def test_closing_in_the_middle_of_a_job_blames_nobody(make: Make) -> None:
+    executor = make("hangs")
+    executor.facts()
+    threading.Timer(0.4, executor._pool.close).start()
+    done = executor.run(job(deadline_s=30.0))
+    assert isinstance(done, JobNotRun)
+    assert done.reason == "environment"
+
+
 def test_timing_follows_in_the_process_of_the_last_checks_and_ends_it(make: Make) -> None:
     executor = make("ok")
     own = process_of(executor.run(job()))
