@@ -165,7 +165,7 @@ def _run(
     log = path.with_suffix(".log")
     names = "|".join(sorted(set(kernels)))
     argv = [
-        program, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none", "--target-processes", "application-only",
+        program, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none", "--target-processes", "all",
         "--kernel-name-base", "function", "--kernel-name", f"regex:^({names})$", "--launch-count", str(min(len(kernels), _MOST_LAUNCHES)),
         "--metrics", ",".join(metrics), "--log-file", str(log), *executor.once_command(path, path.with_suffix(".answer")),
     ]  # fmt: skip
