@@ -1,6 +1,7 @@
 """The parts of a report that show kernels: the IR as a graph, source, times, lineage with differences."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from markupsafe import Markup
 
@@ -176,6 +177,36 @@ def attempts_section(run: Evidence) -> Markup | None:
         lineage_graph(run.attempts),
         [_attempt(a, by_id.get(a.parent) if a.parent is not None else None) for a in run.attempts],
     )
+
+
+def rounds_section(run: Evidence) -> Markup | None:
+    """Return each branch of each round: what it tried and why, what came of it, and whether it was kept."""
+    rows = [r for r in run.result.get("branches") or [] if isinstance(r, Mapping)]
+    kept = el("b", "kept", class_="good")
+    return table(
+        ("round", "idea", "of", "from", "why", "attempts", "as fast", "outcome"),
+        [
+            (
+                str(r.get("round")), str(r.get("strategy") or ""), str(r.get("by") or ""), f"#{r.get('parent')}", str(r.get("why") or ""),
+                ", ".join(f"#{a}" for a in r.get("attempts") or []), _ratio(r), join(kept if r.get("kept") else "not kept", ": ", str(r.get("reason") or "")),
+            )
+            for r in rows
+        ],
+        numeric=(0,),
+    )  # fmt: skip
+
+
+def _ratio(row: Document) -> str:
+    """Return how many times as fast a branch's kernel is as the one it challenged, with its interval."""
+    ratio, interval = row.get("ratio"), row.get("ci95")
+    if not isinstance(ratio, (int, float)):
+        return "not measured"
+    spread = (
+        f" ({interval[0]:.3f} to {interval[1]:.3f})"
+        if isinstance(interval, (list, tuple)) and len(interval) == 2
+        else ""
+    )
+    return f"{ratio:.3f}x{spread}"
 
 
 def _attempt(attempt: AttemptEvidence, parent: AttemptEvidence | None) -> Markup:

@@ -23,6 +23,7 @@ SECTIONS: tuple[tuple[str, str, Section], ...] = (
     ("kernel", "Kernel", kernels.kernel_section),
     ("ir", "What is computed", kernels.ir_section),
     ("attempts", "Attempts", kernels.attempts_section),
+    ("rounds", "Rounds of optimisation", kernels.rounds_section),
     ("spent", "Where the time went", kernels.where_time_went),
     ("budgets", "Budgets", sections.budgets),
     ("again", "Versions, and how to do it again", sections.reproduce),

@@ -107,6 +107,11 @@ def finished_run(root: Path, *, timed: bool = True) -> Path:
         "verdict": json.loads(judged[3].to_json()),
         "timing": TIMING.model_dump(mode="json") if timed else None,
         "profile": {"rung": "cubin", "bound": "memory", "sentence": "it streams", "metrics": {"registers": 16.0}},
+        "branches": [{
+            "round": 1, "branch": "r1b0", "parent": 2, "strategy": "vectorise", "by": "rules", "why": f"memory bound {HOSTILE}",
+            "expected": 1.5, "attempts": [3], "challenger": 3, "basis": "time", "ratio": 1.6, "ci95": [1.55, 1.66], "kept": True,
+            "reason": "the interval clears the parent's",
+        }] if timed else [],
         "attempts": rows, "assumptions": [a.model_dump(mode="json") for a in IR.assumptions],
         "stop": {"reason": "no_gain", "detail": "two rounds without a gain"},
         "usage": {"calls": 5, "input_tokens": None, "output_tokens": 40, "usd": None, "seconds": 61.5, "gpu_seconds": None},

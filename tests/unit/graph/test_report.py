@@ -129,6 +129,7 @@ def test_the_page_tells_what_was_not_measured_and_what_changed(html: str) -> Non
     assert "baseline 20 \u00b5s" in text
     assert "--seed 7" in text
     assert "30 in, 9 out" in text
+    assert "1.600x (1.550 to 1.660)" in text
     assert "unknown" in Outline(html).sections["budgets"]
 
 
