@@ -13,8 +13,12 @@ _STYLES = {"llm": "magenta", "tool": "cyan", "chain": "default"}
 
 
 def trace_tree(runs: Iterable[Run], *, title: str, keep: Callable[[Run], bool] = lambda _run: True) -> Tree:
-    """Return the runs as a tree with seconds and tokens; `keep` filters, ancestors of kept runs stay."""
+    """Return the runs as a tree with seconds and tokens; `keep` filters, ancestors of kept runs stay.
+
+    A node and the graph show the tokens of all model runs below them, also of those that `keep` hides.
+    """
     runs = list(runs)
+    below = _tokens_below(runs)
     by_id = {r.get("id"): r for r in runs}
     wanted: set[Any] = set()
     for run in runs:
@@ -30,7 +34,7 @@ def trace_tree(runs: Iterable[Run], *, title: str, keep: Callable[[Run], bool] =
         if run.get("id") not in wanted:
             continue
         parent = nodes.get(run.get("parent_run_id"), root)
-        nodes[run.get("id")] = parent.add(_label(run))
+        nodes[run.get("id")] = parent.add(_label(run, below.get(run.get("id"), (None, None))))
     return root
 
 
@@ -58,7 +62,29 @@ def tokens(run: Run) -> tuple[int | None, int | None]:
     return usage.get("input_tokens"), usage.get("output_tokens")
 
 
-def _label(run: Run) -> Text:
+def _tokens_below(runs: list[Run]) -> dict[Any, tuple[int | None, int | None]]:
+    """Return input and output tokens of each run with all below it, `None` where none of them said a number."""
+    parents = {r.get("id"): r.get("parent_run_id") for r in runs}
+    totals: dict[Any, tuple[int | None, int | None]] = {}
+    for run in runs:
+        if run.get("run_type") != "llm":
+            continue
+        step, seen = run.get("id"), set()
+        while step is not None and step not in seen:
+            seen.add(step)
+            totals[step] = _added(totals.get(step, (None, None)), tokens(run))
+            step = parents.get(step)
+    return totals
+
+
+def _added(
+    a: tuple[int | None, int | None], b: tuple[int | None, int | None]
+) -> tuple[int | None, int | None]:
+    first, second = (x if y is None else y if x is None else x + y for x, y in zip(a, b, strict=True))
+    return first, second
+
+
+def _label(run: Run, counted: tuple[int | None, int | None]) -> Text:
     kind = str(run.get("run_type") or "chain")
     label = Text()
     label.append(str(run.get("name") or "?"), style=_STYLES.get(kind, "default"))
@@ -66,7 +92,7 @@ def _label(run: Run) -> Text:
     took = seconds(run)
     if took is not None:
         label.append(f"  {took:.2f} s")
-    given, made = tokens(run)
+    given, made = counted
     if given is not None or made is not None:
         label.append(
             f"  {'?' if given is None else given} in / {'?' if made is None else made} out", style="dim"
