@@ -17,6 +17,8 @@ _MIX = ("fma", "mma", "barriers", "atomics", "approximate", "branches", "local",
 BUSY_PCT = 60.0
 """A unit this busy bounds the kernel (the threshold of NVIDIA's own guide for a well-used unit)."""
 FEW_WARPS_PCT = 33.0
+NEARLY = 0.85
+"""A streaming kernel at this share of the measured bandwidth has little left to gain."""
 LAUNCH_FACTOR = 2.0
 """A plan within this many empty kernels is bound by its launches."""
 _WARPS, _REGISTERS, _BLOCKS, _SHARED = 64, 65_536, 32, 228 * 1024
@@ -187,7 +189,7 @@ def _from_counters(name: str, values: Mapping[str, float], known: Known) -> _Fin
     memory = max(dram, l2)
     told = [f"{name}: DRAM {dram:.0f} %, L2 {l2:.0f} %, SM {sm:.0f} % of peak"]
     if memory >= BUSY_PCT and memory >= max(sm, tensor):
-        return _Finding("memory", (*told, *_memory_details(values)), _memory_advice(values))
+        return _Finding("memory", (*told, *_memory_details(values)), _memory_advice(values, known))
     if max(sm, tensor) >= BUSY_PCT:
         what = "tensor cores" if tensor >= BUSY_PCT else "the multiprocessors' pipes"
         return _Finding(
@@ -210,6 +212,17 @@ def _from_counters(name: str, values: Mapping[str, float], known: Known) -> _Fin
     )
 
 
+def widest_load(mixes: Sequence[InstructionMix]) -> int | None:
+    """Return the widest global load in bytes, `None` where no kernel has one or nothing is known."""
+    return max((int(width) for m in mixes for width, count in m.global_loads.items() if count), default=None)
+
+
+def _share(known: Known) -> float:
+    """Return compulsory bytes a second over the measured bandwidth; 0 where not known."""
+    roof = roofline(known)
+    return roof["gb_s"] / roof["peak_gb_s"] if {"gb_s", "peak_gb_s"} <= set(roof) else 0.0
+
+
 def _memory_details(values: Mapping[str, float]) -> list[str]:
     found = []
     if "dram_read_bytes" in values and "dram_write_bytes" in values:
@@ -221,9 +234,14 @@ def _memory_details(values: Mapping[str, float]) -> list[str]:
     return found
 
 
-def _memory_advice(values: Mapping[str, float]) -> str:
+def _memory_advice(values: Mapping[str, float], known: Known) -> str:
     if values.get("sectors_per_load", 0.0) > 16.5:
         return "a warp's loads are scattered: neighbouring threads must read neighbouring addresses"
+    width = widest_load(known.mixes)
+    if width is not None and width <= 4 and _share(known) < NEARLY:
+        return f"global loads are at most {width} bytes wide: vectors of 16 bytes (float4) need a quarter of the instructions"
+    if _share(known) >= NEARLY:
+        return "it streams at nearly the bandwidth: only fewer bytes (fusion, narrower types) make it faster"
     return (
         "move fewer bytes: fuse passes, keep what is read twice in registers or shared memory, narrower types"
     )
@@ -254,7 +272,7 @@ def _from_time(known: Known, occupancy: float | None) -> _Finding:
             f"operations run at {roof['gflop_s']:.0f} of {roof['peak_gflop_s']:.0f} GFLOP/s ({rate:.0%})"
         )
     if (moved or 0.0) >= BUSY_PCT / 100 and (moved or 0.0) >= (rate or 0.0):
-        return _Finding("memory", tuple(told), _memory_advice({}))
+        return _Finding("memory", tuple(told), _memory_advice({}, known))
     if (rate or 0.0) >= BUSY_PCT / 100:
         return _Finding(
             "compute",
@@ -273,8 +291,15 @@ def _from_time(known: Known, occupancy: float | None) -> _Finding:
     return _Finding(
         "latency",
         tuple(told),
-        "more independent loads in flight, coalesced access, or fewer passes over the data",
+        _latency_advice(known),
     )
+
+
+def _latency_advice(known: Known) -> str:
+    width = widest_load(known.mixes)
+    if width is not None and width <= 4:
+        return f"more bytes in flight: loads are at most {width} bytes wide, vectors of 16 bytes and several a thread hide latency"
+    return "more independent loads in flight, coalesced access, or fewer passes over the data"
 
 
 def _launch_bound(known: Known) -> _Finding | None:

@@ -135,7 +135,7 @@ def _by_optuna(
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, constant_liar=True))
+    study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed % (1 << 32), constant_liar=True))
     kinds = {
         n: optuna.distributions.CategoricalDistribution(list(dict.fromkeys(v))) for n, v in tunables.items()
     }

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.results import KernelFacts, Timing
+from cuda_harness.state.results import InstructionMix, KernelFacts, Timing
 from cuda_harness.tools.execute.protocol import LaunchOp, Program
 from cuda_harness.tools.profile.ceilings import Ceilings
 from cuda_harness.tools.profile.counters import Counters
@@ -154,3 +154,21 @@ def test_occupancy_follows_the_limits_of_a_multiprocessor(
 def test_occupancy_without_facts_is_not_known() -> None:
     assert theoretical_occupancy(None, FACTS) is None
     assert theoretical_occupancy(program(), ()) is None
+
+
+def mix(**loads: int) -> InstructionMix:
+    return InstructionMix(
+        kernel="k", total=40, global_loads={n.removeprefix("b"): c for n, c in loads.items()}
+    )
+
+
+def test_narrow_loads_are_told_where_they_cost_something() -> None:
+    narrow, wide = (mix(b4=2),), (mix(b4=1, b16=3),)
+    assert "at most 4 bytes wide" in profile_of(known(timing=timing(200.0), mixes=narrow)).sentence
+    assert "bytes wide" not in profile_of(known(timing=timing(200.0), mixes=wide)).sentence
+    assert "at most 4 bytes wide" in profile_of(known(timing=timing(2000.0), mixes=narrow)).sentence
+    assert profile_of(known(mixes=wide)).metrics["k.instructions_total"] == 40
+
+
+def test_a_kernel_at_the_bandwidth_is_told_to_move_fewer_bytes() -> None:
+    assert "only fewer bytes" in profile_of(known(timing=timing(140.0), mixes=(mix(b4=2),))).sentence
