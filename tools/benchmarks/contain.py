@@ -25,8 +25,8 @@ _SYSTEM = (
     "/proc/stat", "/proc/sys/vm", "/proc/sys/kernel", "/proc/version", "/proc/filesystems",
 )  # fmt: skip
 """Readable: programs, libraries, and what a GPU's driver looks at; of /proc only what tells nothing of other processes."""
-_DEVICES = ("/dev",)
-"""Readable and writable: a GPU is a device file; no disk can be opened without rights that the program lacks."""
+_DEVICES = ("nvidia*", "nvidia-caps", "dxg", "shm", "zero")
+"""Under /dev, readable and writable where a GPU is needed: its own device files and no disk."""
 _FILE_BYTES = 4 << 30
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _DENIED = {
@@ -72,7 +72,7 @@ def run_contained(
         )
     cores = len(os.sched_getaffinity(0))
     order = {
-        "writable": [str(folder.resolve()), *(_DEVICES if gpu else ("/dev/null",))],
+        "writable": [str(folder.resolve()), "/dev/null", *(_gpu_files() if gpu else ())],
         "readable": [*_SYSTEM, *_interpreter(), *(str(p.resolve()) for p in readable), "/dev/urandom"],
         "cpu": cpu_seconds or int(2 * timeout_s * cores) + 1, "unsafe": unsafe,
     }  # fmt: skip
@@ -83,6 +83,10 @@ def run_contained(
         "TMPDIR": str(folder.resolve()),
     }
     return run(whole, timeout_s=timeout_s, cwd=folder, env=env)
+
+
+def _gpu_files() -> list[str]:
+    return sorted({str(p) for name in _DEVICES for p in Path("/dev").glob(name)})
 
 
 def _interpreter() -> list[str]:
