@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import pytest
 
 from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.tools.execute.cpu.build import BuildCache, host_compiler
+from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 
 
 @pytest.mark.parametrize("machine", ["aarch64", "riscv64"])
@@ -40,3 +42,15 @@ def test_a_half_written_file_is_never_used(tmp_path: Path) -> None:
 
     assert cache.lookup("key", "file") is None
     assert cache.lookup("other", "file") is None
+
+
+def test_two_builders_of_one_kernel_at_once_both_get_it(executor: CpuExecutor) -> None:
+    source = 'extern "C" __global__ void k(float* y) { y[0] = 41.5f; }\n'
+    with ThreadPoolExecutor(4) as pool:
+        built = list(pool.map(lambda _: executor.build(source, {}, "plain", fast_math=False), range(4)))
+
+    assert len(set(built)) == 1
+    (path,) = set(built)
+    assert isinstance(path, Path)
+    assert path.read_bytes()[:4] == b"\x7fELF"
+    assert not list(path.parent.glob(".*"))
