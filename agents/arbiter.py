@@ -56,17 +56,21 @@ def judge_disagreement(
     return ruling
 
 
+class _Silent(ast.NodeTransformer):
+    """Takes away statements that are only text."""
+
+    def visit_Expr(self, statement: ast.Expr) -> ast.stmt:
+        only_text = isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+        return ast.Pass() if only_text else statement
+
+
 def without_comments(source: str) -> str:
-    """Return Python source without comments and docstrings: an author's words shall not plead his case."""
+    """Return Python source without comments and bare texts: an author's words shall not plead his case."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return source
-    for holder in ast.walk(tree):
-        if isinstance(holder, (ast.Module, ast.FunctionDef, ast.ClassDef)) and len(holder.body) > 1:
-            first = holder.body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                del holder.body[0]
+    tree = _Silent().visit(tree)
     return ast.unparse(tree) + "\n"
 
 
