@@ -34,18 +34,6 @@ def median_interval(samples: ArrayLike, *, seed: int = 0) -> Interval:
     return Interval(float(np.median(data)), float(low), float(high))
 
 
-def ratio_interval(base: ArrayLike, other: ArrayLike, *, seed: int = 0) -> Interval:
-    """Return median(base) / median(other), the speed-up of `other`, and its bootstrap interval.
-
-    The two lists come from turns taken in random order, so drift of clocks hits both alike.
-    """
-    a, b = _times(base), _times(other)
-    rng = np.random.default_rng(seed)
-    ratios = _bootstrap_medians(a, rng) / _bootstrap_medians(b, rng)
-    low, high = np.percentile(ratios, (2.5, 97.5))
-    return Interval(float(np.median(a) / np.median(b)), float(low), float(high))
-
-
 def paired_p_value(base: ArrayLike, other: ArrayLike) -> float:
     """Return how likely rounds this one-sided are when both take equally long: the two-sided signed-rank test.
 
@@ -68,11 +56,6 @@ def paired_ratio_interval(base: ArrayLike, other: ArrayLike, *, seed: int = 0) -
     picks = np.random.default_rng(seed).integers(a.size, size=(RESAMPLES, a.size))
     low, high = np.percentile(np.median(a[picks], axis=1) / np.median(b[picks], axis=1), (2.5, 97.5))
     return Interval(float(np.median(a) / np.median(b)), float(low), float(high))
-
-
-def is_faster(base: ArrayLike, other: ArrayLike, *, margin: float = 0.0, seed: int = 0) -> bool:
-    """Return whether `other` is faster: the interval of the speed-up clears 1 + margin."""
-    return ratio_interval(base, other, seed=seed).low > 1.0 + margin
 
 
 def _times(samples: ArrayLike) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -9,7 +9,8 @@ from cuda_harness.state.results import InstructionMix, KernelFacts, Timing
 from cuda_harness.tools.execute.protocol import LaunchOp, Program
 from cuda_harness.tools.profile.ceilings import Ceilings
 from cuda_harness.tools.profile.counters import Counters
-from cuda_harness.tools.profile.diagnose import Known, profile_of, static_profile, theoretical_occupancy
+from cuda_harness.tools.profile.diagnose import Known, profile_of, static_profile
+from cuda_harness.tools.profile.facts import theoretical_occupancy
 
 IR = KernelIR.model_validate({
     "schema": "cuda-harness/ir/1", "name": "p", "dims": [{"name": "n", "value": 1 << 26}],

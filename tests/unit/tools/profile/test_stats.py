@@ -1,13 +1,7 @@
 import numpy as np
 import pytest
 
-from cuda_harness.tools.profile.stats import (
-    is_faster,
-    median_interval,
-    paired_p_value,
-    paired_ratio_interval,
-    ratio_interval,
-)
+from cuda_harness.tools.profile.stats import median_interval, paired_p_value, paired_ratio_interval
 
 
 def noisy(rng: np.random.Generator, center: float, count: int = 80) -> np.ndarray:
@@ -25,21 +19,6 @@ def test_interval_covers_the_true_median_about_as_often_as_it_says() -> None:
         interval = median_interval(noisy(rng, 10.0))
         hits += interval.low <= truth <= interval.high
     assert 180 <= hits <= 199
-
-
-def test_equal_kernels_are_told_apart_in_at_most_five_percent() -> None:
-    rng = np.random.default_rng(2)
-    wrong = sum(is_faster(noisy(rng, 10.0), noisy(rng, 10.0)) for _ in range(300))
-    assert wrong <= 15
-
-
-def test_a_real_difference_is_seen_and_has_its_size() -> None:
-    rng = np.random.default_rng(3)
-    base, other = noisy(rng, 10.0), noisy(rng, 9.0)
-    assert is_faster(base, other)
-    assert not is_faster(other, base)
-    assert ratio_interval(base, other).value == pytest.approx(10 / 9, rel=0.02)
-    assert not is_faster(base, other, margin=0.3)
 
 
 @pytest.mark.parametrize("bad", [[], [0.0], [-1.0], [1.0, float("nan")], [float("inf")]])
@@ -62,8 +41,8 @@ def test_the_paired_interval_has_its_size_in_spite_of_drift() -> None:
     drift = np.linspace(1.0, 1.3, 120)
     interval = paired_ratio_interval(noisy(rng, 10.0, 120) * drift, noisy(rng, 9.0, 120) * drift)
     assert interval.low < 10 / 9 < interval.high
-    apart = ratio_interval(noisy(rng, 10.0, 120) * drift, noisy(rng, 9.0, 120) * drift)
-    assert interval.high - interval.low < 0.8 * (apart.high - apart.low)
+    alone = median_interval(noisy(rng, 10.0, 120) * drift)
+    assert interval.relative_half_width < 0.8 * alone.relative_half_width, "drift cancels in the ratio"
 
 
 def test_equal_samples_are_not_told_apart() -> None:

@@ -13,8 +13,9 @@ from cuda_harness.state.results import CompileOk, CompileRejected, Timing, Timin
 from cuda_harness.state.suite import Inputs
 from cuda_harness.tools.execute.protocol import DeviceFacts, JobFault, JobNotRun
 from cuda_harness.tools.profile.ceilings import Ceilings
+from cuda_harness.tools.profile.configurations import reordered
 from cuda_harness.tools.profile.timing import Baseline, time_kernel
-from cuda_harness.tools.profile.tuning import Tuning, reordered, tune
+from cuda_harness.tools.profile.tuning import Tuning, tune
 from cuda_harness.tools.profile.workload import Workload, workload
 from cuda_harness.tools.synthesize.suite import Answer
 
