@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from pydantic import ValidationError
+
 from cuda_harness.agents.llm.offline.language.binding import Problem
 from cuda_harness.agents.llm.offline.language.nodes import Access, Name, walk
 from cuda_harness.agents.llm.offline.language.parse import FormulaError
@@ -39,8 +41,13 @@ def plan(request: str) -> dict[str, Any]:
     said = request
     request, declared = split_outputs(request)
     request = product_in_words(without_remarks(without_names(request)))
-    data = _plan(request)
-    data["summary"] = " ".join(said.split())[:400]
+    try:
+        data = _plan(request)
+        data["summary"] = " ".join(said.split())[:400]
+        KernelIR.model_validate(data)
+    except ValidationError as exc:
+        msg = "; ".join(str(e["msg"]).removeprefix("Value error, ") for e in exc.errors()[:2])
+        raise Refusal(msg) from exc
     check_interface(data, declared)
     return data
 
