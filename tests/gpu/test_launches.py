@@ -176,3 +176,45 @@ def test_a_flood_of_prints_and_assertions_ends(gpu: Any, make_job: Any) -> None:
     assert isinstance(done, JobFault), done
     assert done.fault == "crash"
     assert "Assertion" in done.message
+
+
+TILES = """
+struct alignas(64) Map { unsigned long long opaque[16]; };
+extern "C" __global__ void k(float *y, const __grid_constant__ Map map) {
+  __shared__ alignas(128) float tile[1024];
+  __shared__ alignas(8) unsigned long long barrier;
+  unsigned to = (unsigned)__cvta_generic_to_shared(tile), bar = (unsigned)__cvta_generic_to_shared(&barrier);
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(bar));
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" :: "r"(bar), "r"(4096) : "memory");
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 :: "r"(to), "l"(&map), "r"((int)blockIdx.x * 32), "r"((int)blockIdx.y * 32), "r"(bar) : "memory");
+  }
+  __syncthreads();
+  asm volatile("{ .reg .pred p; again%=: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra again%=; }" :: "r"(bar) : "memory");
+  for (int e = threadIdx.x; e < 1024; e += blockDim.x)
+    y[(blockIdx.y * 32 + e / 32) * 64 + blockIdx.x * 32 + e % 32] = tile[e] + 1.0f;
+}
+"""
+
+
+def test_tensor_maps_are_arguments(gpu: Any) -> None:
+    from cuda_harness.tools.execute.protocol import TensorMapValue
+
+    if not has_clusters(gpu):
+        pytest.skip("needs compute capability 9.0")
+
+    def tiles(shape: tuple[int, int], box: tuple[int, int]) -> Any:
+        described = TensorMapValue("x", "float32", shape, box, "none", "128B", "zero")
+        launch = LaunchOp("k", (2, 2, 1), (128, 1, 1), 0, (PointerArg("y"), described))
+        buffers = (Buffer("x", "float32", shape[0] * shape[1], "in"), Buffer("y", "float32", 64 * 64, "out"))
+        x = np.arange(shape[0] * shape[1], dtype=np.float32)
+        return gpu.run(Job(TILES, Program(buffers, (launch,)), ({"x": x},), arch=gpu.facts()["arch"]))
+
+    done = tiles((64, 64), (32, 32))
+    assert isinstance(done, JobOk), done
+    assert np.array_equal(done.calls[0].arrays["y"], np.arange(4096, dtype=np.float32) + 1)
+    assert "the tensor map of 'x'" in refused(
+        tiles((64, 63), (32, 32))
+    )  # rows of 252 bytes: not a multiple of 16

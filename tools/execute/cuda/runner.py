@@ -198,7 +198,7 @@ class Runner:
             from cuda_harness.tools.execute.cuda.tensor_map import encode
 
             spec = arg["tensor_map"]
-            return encode(self.driver, self.memory[spec["buffer"]].address, spec)
+            return encode(self.memory[spec["buffer"]].address, spec)
         return typed_value(arg["value"], arg["dtype"])
 
     def check_guards(self, after: str) -> None:

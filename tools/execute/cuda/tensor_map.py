@@ -1,45 +1,57 @@
 """TMA descriptors for `{"tensor_map": ...}` arguments; strides are dense row-major."""
 
-import ctypes
 from typing import Any
 
-from cuda_harness.state.names import ITEM_BYTES
-from cuda_harness.tools.execute.cuda.faults import check
+from cuda_harness.tools.execute.cuda.faults import Failed, fault
 
 _TYPES = {
-    "uint8": "UINT8", "int8": "UINT8", "bool": "UINT8", "float8_e4m3": "UINT8", "float8_e5m2": "UINT8",
-    "uint16": "UINT16", "int16": "UINT16", "uint32": "UINT32", "int32": "INT32", "uint64": "UINT64", "int64": "INT64",
-    "float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT32", "float64": "FLOAT64",
+    "uint8": ("|u1", None), "int8": ("|u1", None), "bool": ("|u1", None), "float8_e4m3": ("|u1", None),
+    "float8_e5m2": ("|u1", None), "uint16": ("<u2", None), "int16": ("<u2", None), "uint32": ("<u4", None),
+    "int32": ("<i4", None), "uint64": ("<u8", None), "int64": ("<i8", None), "float16": ("<f2", None),
+    "bfloat16": ("<u2", "bfloat16"), "float32": ("<f4", None), "float64": ("<f8", None),
 }  # fmt: skip
+"""IR element type -> how the array interface calls it, and the descriptor's own type where that differs."""
 
 
-def encode(driver: Any, address: int, spec: dict[str, Any]) -> Any:  # noqa: ANN401 - driver module and CUtensorMap
-    """Return the descriptor of a buffer as a by-value launch argument; raises `Failed` with the reason."""
-    rank, item = len(spec["shape"]), ITEM_BYTES[spec["dtype"]]
-    sizes = list(reversed(spec["shape"]))
-    strides, step = [], item
-    for size in sizes[:-1]:
-        step *= size
-        strides.append(step)
-    swizzle = {"none": "NONE"}.get(spec["swizzle"], spec["swizzle"])
-    result = driver.cuTensorMapEncodeTiled(
-        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_TYPES[spec['dtype']]}"),
-        rank,
-        address,
-        [driver.cuuint64_t(n) for n in sizes],
-        [driver.cuuint64_t(n) for n in strides],
-        [driver.cuuint32_t(n) for n in reversed(spec["box"])],
-        [driver.cuuint32_t(1)] * rank,
-        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
-        getattr(driver.CUtensorMapL2promotion, "CU_TENSOR_MAP_L2_PROMOTION_" + _l2(spec["l2"])),
-        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
-        if spec["oob"] == "nan"
-        else driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-    )
-    descriptor = check(result, f"encoding the tensor map of {spec['buffer']!r} with box {spec['box']}")
-    return (ctypes.c_uint64 * 16).from_buffer_copy(bytes(ctypes.string_at(int(descriptor.getPtr()), 128)))
+class _Raw:
+    """A device address as an array, for cuda.core."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], typestr: str) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": typestr, "data": (address, False), "strides": None, "version": 3,
+        }  # fmt: skip
 
 
-def _l2(size: str) -> str:
-    return {"none": "NONE", "64B": "L2_64B", "128B": "L2_128B", "256B": "L2_256B"}[size]
+def encode(address: int, spec: dict[str, Any]) -> Any:  # noqa: ANN401 - cuda.core TensorMapDescriptor
+    """Return the descriptor of a buffer as a launch argument.
+
+    Args:
+        address: Of the buffer's first element.
+        spec: A `TensorMapValue` as a dictionary.
+
+    Raises:
+        Failed: `launch_config`, when the driver refuses sizes, strides or the box.
+    """
+    from cuda.core import TensorMapDescriptorOptions
+    from cuda.core.utils import StridedMemoryView
+
+    typestr, own = _TYPES[spec["dtype"]]
+    try:
+        usual = TensorMapDescriptorOptions(box_dim=tuple(spec["box"]))
+        options = TensorMapDescriptorOptions(
+            box_dim=tuple(spec["box"]), data_type=own,
+            swizzle=_member(usual.swizzle, "NONE" if spec["swizzle"] == "none" else f"SWIZZLE_{spec['swizzle']}"),
+            l2_promotion=_member(usual.l2_promotion, "NONE" if spec["l2"] == "none" else f"L2_{spec['l2']}"),
+            oob_fill=_member(usual.oob_fill, "NAN_REQUEST_ZERO_FMA" if spec["oob"] == "nan" else "NONE"),
+        )  # fmt: skip
+        view = StridedMemoryView.from_cuda_array_interface(
+            _Raw(address, tuple(spec["shape"]), typestr), stream_ptr=-1
+        )
+        return view.as_tensor_map(options=options)
+    except (ValueError, TypeError, RuntimeError) as exc:
+        message = f"the tensor map of {spec['buffer']!r} (shape {list(spec['shape'])}, box {list(spec['box'])}): {exc}"
+        raise Failed(fault("launch_config", message, buffer=spec["buffer"])) from exc
+
+
+def _member(value: Any, name: str) -> Any:  # noqa: ANN401 - an enumeration of cuda.core, which does not export it
+    return getattr(type(value), name)
