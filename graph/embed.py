@@ -84,6 +84,17 @@ def as_node(
     return RunnableLambda(run, arun, name="cuda_harness_node")
 
 
+def checkpoint_types() -> tuple[tuple[str, str], ...]:
+    """Return the types that a run puts into its caller's checkpoints.
+
+    For the caller's serializer: `JsonPlusSerializer(allowed_msgpack_modules=checkpoint_types())`. Without it LangGraph
+    warns of each type, and under LANGGRAPH_STRICT_MSGPACK a resumed run would get plain mappings.
+    """
+    from cuda_harness.graph.runner import _STATE_TYPES
+
+    return _STATE_TYPES
+
+
 def _bounded(config: "RunnableConfig | None", context: RunContext) -> "RunnableConfig":
     """Return the caller's config with the recursion limit that follows from the budget, not the caller's own."""
     return {**(config or {}), "recursion_limit": context.effective.budget.recursion_limit}

@@ -15,12 +15,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tracers.langchain import LangChainTracer
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from cuda_harness import RunContext, Settings
-from cuda_harness.graph.embed import as_node
+from cuda_harness.graph.embed import as_node, checkpoint_types
 from cuda_harness.graph.tool import as_tool
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.tools.trace.recorder import TraceRecorder, read_trace
@@ -258,3 +259,32 @@ def test_a_result_takes_arrays_that_speak_dlpack(tmp_path: Path) -> None:
     assert np.allclose(result(Foreign(x)), 3 * x + 1, atol=1e-6)
     with pytest.raises(ConfigError, match="requires a gradient"):
         result(Foreign(x, requires_grad=True))
+
+
+def test_a_question_is_an_interrupt_of_the_parent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from langgraph.types import Command
+
+    settings = Settings.model_validate({"ask": True})
+    builder = StateGraph(Ticket)
+    node = as_node(
+        request=lambda ticket: ticket["wish"], update=lambda result: {"answer": result.status, "where": str(result.run_dir)},
+        context=RunContext(model="offline", executor="cpu", out=tmp_path, settings=settings),
+    )  # fmt: skip
+    builder.add_node("kernel", node)
+    builder.add_edge(START, "kernel")
+    saver = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=checkpoint_types()))
+    graph, config = builder.compile(checkpointer=saver), {"configurable": {"thread_id": "t"}}
+
+    asked = graph.invoke({"wish": SCALE}, config)
+    (question,) = (i.value for i in asked["__interrupt__"])
+    assert question["schema"] == "cuda-harness/question/1"
+    assert question["assumptions"]
+    first = question["assumptions"][0]
+    found = graph.invoke(Command(resume={first["what"]: first["value"]}), config)
+
+    assert found["answer"] == "verified"
+    assert len([p for p in tmp_path.iterdir() if p.is_dir()]) == 1
+    names = [r["name"] for r in read_trace(Path(found["where"]))]
+    assert names.count("cuda_harness") == 2  # before and after the question
+    assert "unregistered type" not in caplog.text
+    assert "verifier" in names
