@@ -148,7 +148,12 @@ def compare_lines(a: Path, b: Path) -> tuple[dict[str, Any], list[str]]:
     lines = [
         f"{found['paired']} pairs (only in A: {found['only_in_a']}, only in B: {found['only_in_b']})",
         f"functional in both {found['both_functional']}, only in A {found['only_a_functional']}, only in B "
-        f"{found['only_b_functional']}, in neither {found['neither_functional']}; sign test p = {shown(found['sign_test_p'])}",
+        f"{found['only_b_functional']}, in neither {found['neither_functional']}; "
+        + (
+            "no difference"
+            if found["sign_test_p"] is None
+            else f"sign test p = {shown(found['sign_test_p'])}"
+        ),
         f"speed of B over A where both are functional: geomean {shown(found['speed_b_over_a_geomean'])} over "
         f"{found['timed_in_both']}",
     ]

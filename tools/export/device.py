@@ -15,7 +15,7 @@ from cuda_harness.tools.toolchain.source import as_read, directives, inspect, is
 NAMESPACE = "kernel_source"
 
 HOST_INCLUDES = (
-    "cuda_runtime.h", "algorithm", "cerrno", "cfloat", "climits", "cmath", "cstdarg", "cstdint", "cstdio", "cstdlib",
+    "cuda_runtime.h", "algorithm", "cassert", "cerrno", "cfloat", "climits", "cmath", "cstdarg", "cstdint", "cstdio", "cstdlib",
     "cstring", "initializer_list", "limits", "string", "utility", "vector",
 )  # fmt: skip
 _FILL = """
