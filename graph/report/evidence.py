@@ -72,21 +72,34 @@ def read_evidence(run_dir: Path) -> Evidence:
         raise ConfigError(msg, remedy=f"go on with it: cuda-harness resume {run_dir}")
     from cuda_harness.tools.trace.recorder import read_trace
 
-    result = _mapping(folder, "result.json")
+    result = _of_known_kinds(_mapping(folder, "result.json"))
     return Evidence(
         folder=folder,
         result=result,
-        manifest=_mapping(folder, "manifest.json"),
+        manifest=_of_known_kinds(_mapping(folder, "manifest.json")),
         ir=_model(KernelIR, _optional(folder, "ir.json")),
         proof=_model(SuiteProof, _optional(folder, "suite/proof.json")),
         verdict=_model(Verdict, result.get("verdict")),
         timing=_model(Timing, result.get("timing")),
         profile=_model(Profile, result.get("profile")),
         attempts=tuple(
-            _attempt(folder, row) for row in result.get("attempts") or [] if isinstance(row, Mapping)
+            _attempt(folder, row)
+            for row in result.get("attempts") or []
+            if isinstance(row, Mapping) and isinstance(row.get("id"), int)
         ),
         trace=tuple(read_trace(folder.root)),
     )
+
+
+_KINDS: dict[str, type] = {
+    "attempts": list, "assumptions": list, "branches": list, "stop": dict, "usage": dict, "kernel": dict, "versions": dict,
+    "settings": dict,
+}  # fmt: skip
+
+
+def _of_known_kinds(document: Document) -> Document:
+    """Return a document without the fields that are not of their kind: the folder may come from anyone."""
+    return {k: v for k, v in document.items() if k not in _KINDS or isinstance(v, _KINDS[k])}
 
 
 def _attempt(folder: RunFolder, row: Document) -> AttemptEvidence:
@@ -95,10 +108,10 @@ def _attempt(folder: RunFolder, row: Document) -> AttemptEvidence:
     timing = _optional(folder, f"{where}/timing.json")
     return AttemptEvidence(
         id=number,
-        parent=row.get("parent"),
+        parent=row["parent"] if isinstance(row.get("parent"), int) else None,
         strategy=str(row.get("strategy") or ""),
         status=str(row.get("status") or ""),
-        failure_class=row.get("failure_class"),
+        failure_class=str(row["failure_class"]) if row.get("failure_class") else None,
         source=_text(folder, f"{where}/kernel.cu"),
         plan=_text(folder, f"{where}/plan.json"),
         verdict=_model(Verdict, _optional(folder, f"{where}/verdict.json")),

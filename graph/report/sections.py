@@ -168,7 +168,8 @@ def budgets(run: Evidence) -> Markup | None:
     usage = run.result.get("usage") or {}
     if not usage:
         return None
-    limits = (run.manifest.get("settings") or {}).get("budget") or {}
+    found = (run.manifest.get("settings") or {}).get("budget")
+    limits = found if isinstance(found, Mapping) else {}
     tokens = (usage.get("input_tokens"), usage.get("output_tokens"))
     total = None if None in tokens else sum(t for t in tokens if t is not None)
     rows = [

@@ -1,5 +1,6 @@
 """The report: one file that loads nothing, runs nothing, has no empty section, and shows a run's texts as text."""
 
+import json
 import re
 import sys
 from html.parser import HTMLParser
@@ -208,3 +209,18 @@ def test_without_matplotlib_the_remedy_is_named(run_dir: Path, monkeypatch: pyte
 def test_what_was_not_measured_is_said_not_drawn(tmp_path: Path, kind: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         figure_of(read_evidence(finished_run(tmp_path, timed=False)), kind)
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, 7, "text", [1, "a"], {"a": [1]}, [{"id": "x"}, {"id": -1}, {"id": 10**9}]]
+)
+def test_a_result_of_wrong_kinds_is_shown_as_far_as_it_goes(tmp_path: Path, wrong: Any) -> None:
+    run = finished_run(tmp_path)
+    for name in ("result.json", "manifest.json"):
+        whole = json.loads((run / name).read_text())
+        for field in whole:
+            if field != "schema":
+                (run / name).write_text(json.dumps({**whole, field: wrong}))
+                found = Outline(page(read_evidence(run))).sections
+                assert all(text.strip() for text in found.values()), field
+        (run / name).write_text(json.dumps(whole))
