@@ -85,9 +85,9 @@ def _added(
 
 
 def _label(run: Run, counted: tuple[int | None, int | None]) -> Text:
-    kind = str(run.get("run_type") or "chain")
+    kind = _plain(run.get("run_type") or "chain")
     label = Text()
-    label.append(str(run.get("name") or "?"), style=_STYLES.get(kind, "default"))
+    label.append(_plain(run.get("name") or "?"), style=_STYLES.get(kind, "default"))
     label.append(f"  {kind}", style="dim")
     took = seconds(run)
     if took is not None:
@@ -98,5 +98,10 @@ def _label(run: Run, counted: tuple[int | None, int | None]) -> Text:
             f"  {'?' if given is None else given} in / {'?' if made is None else made} out", style="dim"
         )
     if run.get("error"):
-        label.append("  " + str(run["error"]).splitlines()[0][:120], style="red")
+        label.append("  " + _plain(str(run["error"]).splitlines()[0][:120]), style="red")
     return label
+
+
+def _plain(text: object) -> str:
+    """Return `text` without control characters: a trace may come from anyone, and must not drive the terminal."""
+    return "".join(c if c.isprintable() else "?" for c in str(text))

@@ -185,3 +185,12 @@ def _printed(runs: list[dict[str, Any]]) -> str:
     console = Console(width=120, file=io.StringIO())
     console.print(trace_tree(runs, title="run"))
     return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def test_a_hostile_trace_cannot_drive_the_terminal() -> None:
+    shown = _printed(
+        [{"id": "1", "name": "a\x1b[2Jb", "run_type": "chain\x07", "error": "\x1b]0;x\x07 [red]no[/red]"}]
+    )
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "[red]no[/red]" in shown
