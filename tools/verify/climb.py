@@ -11,6 +11,7 @@ from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.results import (
     Failure,
     FaultClass,
+    InstructionMix,
     KernelFacts,
     StageName,
     StageResult,
@@ -59,6 +60,7 @@ class Climb:
     kernels: tuple[KernelFacts, ...] = ()
     warnings: list[str] = field(default_factory=list)
     facts: SourceFacts = field(default_factory=SourceFacts)
+    mixes: tuple[InstructionMix, ...] = ()
     float_atomics: tuple[Remark, ...] = ()
     """Where floats are summed by atomics; the order of threads may show in the bits."""
     scaled: dict[str, int] | None = None

@@ -17,6 +17,17 @@ _DECLARING = frozenset({"declaration", "parameter_declaration", "optional_parame
 _FLOAT_WORDS = frozenset(
     {"float", "double", "half", "__half", "__nv_bfloat16", "half2", "__half2", "float2", "float4"}
 )
+_ORDERING = frozenset(
+    {
+        "volatile",
+        "__threadfence",
+        "__threadfence_system",
+        "__threadfence_block",
+        "atomic_ref",
+        "atomic",
+        "barrier",
+    }
+)
 _NARROW_WORDS = re.compile(r"half|fp16|float16|bf16|bfloat|tf32|tensorfloat|fp8|e4m3|e5m2|16[ -]bit")
 _CLOCKS = frozenset({"clock", "clock64", "__globaltimer", "globaltimer"})
 
@@ -71,6 +82,13 @@ def launches(steps: tuple[PlanStep, ...]) -> Iterator[Launch]:
             yield step
         elif isinstance(step, (Repeat, While)):
             yield from launches(step.steps)
+
+
+def order_may_matter(mixes: tuple[InstructionMix, ...], plan: LaunchPlan, facts: SourceFacts) -> bool:
+    """Return whether something in a kernel explains results that depend on the order of threads; true where unknown."""
+    launched = set(launched_kernels(plan.steps))
+    counted = [m for m in mixes if m.kernel in launched]
+    return not counted or any(m.atomics for m in counted) or bool(facts.identifiers & _ORDERING or facts.asm)
 
 
 def lowered_precision(

@@ -19,7 +19,7 @@ from cuda_harness.tools.toolchain.source import inspect
 from cuda_harness.tools.verify.cases import run_cases
 from cuda_harness.tools.verify.climb import Climb, Ending, fail, leave_unmeasured, program_for
 from cuda_harness.tools.verify.metamorphic import check_properties
-from cuda_harness.tools.verify.policy import float_atomics, lowered_precision, review
+from cuda_harness.tools.verify.policy import float_atomics, lowered_precision, order_may_matter, review
 from cuda_harness.tools.verify.target import CPU_TARGET_S, bearable_size, bearable_target
 
 
@@ -87,7 +87,7 @@ def compile_stage(climb: Climb) -> str:
         if errors and errors[0].line:
             evidence["line"] = errors[0].line
         fail("compile", "compile", "; ".join(told[:4]) or done.log[:600], evidence)
-    climb.kernels = done.kernels
+    climb.kernels, climb.mixes = done.kernels, done.mixes
     lowered = lowered_precision(climb.ir, climb.kernel.plan, done.mixes)
     if lowered is not None:
         fail("compile", "precision", *lowered)
@@ -233,6 +233,9 @@ def repeat_stage(climb: Climb) -> str:
         text = f"the bits of output {differing!r} differ between two runs on the same inputs"
         if climb.ir.numerics.deterministic:
             _not_deterministic(climb, text, differing, cases[0].dims)
+        if not order_may_matter(climb.mixes, climb.kernel.plan, climb.facts):
+            why = "the kernel has no atomics or fences that could explain it: a race, or memory that was never written"
+            fail("repeat", "nondeterministic", f"{text}; {why}", {"output": differing, "dims": cases[0].dims})
         climb.warnings.append(f"{text}: within the tolerance, as float atomics or free order make it")
     told = f"{detail}; each in two processes with other poison and order"
     return told + (check_order(climb) if climb.ir.numerics.deterministic else "")

@@ -69,6 +69,18 @@ def test_a_sound_bundle_says_what_stands_behind_its_judge(tmp_path: Path, runner
     assert "rejected" in found.suite["plants"]
 
 
+def test_a_verdict_depends_on_neither_name_nor_place(tmp_path: Path, runner: ReferenceRunner) -> None:
+    found = []
+    for place in ("known_good", "a/wrong"):
+        folder = tmp_path / place
+        folder.mkdir(parents=True)
+        verdict = judged(folder, runner).model_dump(mode="json")
+        verdict["stages"] = [{k: v for k, v in s.items() if k != "seconds"} for s in verdict["stages"]]
+        found.append(verdict)
+
+    assert found[0] == found[1]
+
+
 CULPRITS = {
     "raises": ("raise ValueError('no axis')", "the reference failed: "),
     "wrong shape": ("return {'y': (a * x)[:-1]}", "the reference's 'y' has shape"),

@@ -223,6 +223,19 @@ def test_other_bits_are_a_warning_unless_determinism_is_asked_for() -> None:
     assert (strict.outcome, strict.failure.class_) == ("rejected", "nondeterministic")
 
 
+def test_other_bits_need_something_that_explains_them() -> None:
+    plain = InstructionMix(kernel="k", total=9)
+    compiled = COMPILED.model_copy(update={"mixes": (plain,)})
+    unexplained = verdict(ScriptedExecutor(drifting()), compiled=compiled)
+    assert unexplained.failure is not None
+    assert (unexplained.failure.stage, unexplained.failure.class_) == ("repeat", "nondeterministic")
+    assert "no atomics or fences" in unexplained.failure.message
+    atomics = COMPILED.model_copy(update={"mixes": (plain.model_copy(update={"atomics": 1}),)})
+    assert verdict(ScriptedExecutor(drifting()), compiled=atomics).accepted
+    fenced = SOURCE.replace("{}", "{ __threadfence(); }")
+    assert verdict(ScriptedExecutor(drifting()), compiled=compiled, source=fenced).accepted
+
+
 def late(size: int) -> Answer:
     """Other bits in each order, where there are elements enough."""
     return lambda x, a, call, job: drifting()(x, a, call, job) if x.size > size else scaled(x, a, call, job)
