@@ -257,7 +257,12 @@ def _launch_bound(known: Known) -> _Finding | None:
         return None
     if gap:
         told += f"; replayed from a graph the plan takes {timing.graph_us:.1f} us"
-    return _Finding("launch", (told,), "fewer launches: fuse kernels, or a larger problem")
+    advice = (
+        "fewer launches: fuse kernels"
+        if launches > 1
+        else "one launch is the floor: fuse it with its neighbours, or time a larger problem"
+    )
+    return _Finding("launch", (told,), advice)
 
 
 def _best_score(counters: Counters) -> float | None:
