@@ -1,9 +1,10 @@
 """Arrays of other libraries: read through the protocols they speak, refused with a remedy where they cannot be."""
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -99,3 +100,91 @@ def test_inputs_on_two_devices_are_refused() -> None:
     assert one_device({}) == "cpu"
     with pytest.raises(ConfigError, match="'x' is on cpu, 'w' is on cuda:0"):
         one_device({"x": host, "w": Given(X, "cuda:0", lambda a: a)})
+
+
+class Tensor:
+    """The part of a torch tensor that is asked for, over NumPy; `kind` is the device it says it is on."""
+
+    layout = "torch.strided"
+
+    def __init__(
+        self, array: np.ndarray[Any, Any], dtype: str, kind: str = "cpu", *, on_host: bool = True
+    ) -> None:
+        self.array, self.dtype, self.requires_grad = array, f"torch.{dtype}", False
+        self.device = SimpleNamespace(type=kind, index=1 if kind == "cuda" else None)
+        self.on_host = on_host and kind == "cpu"
+
+    def cpu(self) -> "Tensor":
+        return Tensor(self.array, self.dtype.removeprefix("torch."))
+
+    def contiguous(self) -> "Tensor":
+        return self
+
+    resolve_conj = resolve_neg = contiguous
+
+    def view(self, dtype: str) -> "Tensor":
+        return Tensor(self.array, dtype)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        assert self.on_host, "torch refuses this"
+        return self.array
+
+    def to(self, device: Any) -> "Tensor":
+        return Tensor(self.array, self.dtype.removeprefix("torch."), device.type)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        assert self.on_host, "torch gives a CUDA capsule here"
+        if self.dtype == "torch.bfloat16":
+            raise BufferError
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module: Any = ModuleType("torch")
+    module.int16, module.uint8, module.bfloat16, module.float8_e5m2 = (
+        "int16",
+        "uint8",
+        "bfloat16",
+        "float8_e5m2",
+    )
+    module.from_numpy = lambda array: Tensor(array, str(array.dtype))
+    monkeypatch.setitem(sys.modules, "torch", module)
+    monkeypatch.setattr(Tensor, "__module__", "torch")
+    return module
+
+
+@pytest.mark.parametrize(("kind", "device"), [("cpu", "cpu"), ("cuda", "cuda:1")])
+def test_a_torch_tensor_is_read_and_its_result_goes_back_to_its_device(
+    torch: Any, kind: str, device: str
+) -> None:
+    given = read_array("x", Tensor(X, "float32", kind))
+    assert np.array_equal(given.array, X)
+    assert given.device == device
+    back = given.back(X * 2)
+    assert (back.dtype, back.device.type) == ("torch.float32", kind)
+    assert np.array_equal(back.array, X * 2)
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("bfloat16", np.int16), ("float8_e5m2", np.uint8)])
+def test_types_that_numpy_lacks_travel_as_their_bits(torch: Any, dtype: str, bits: Any) -> None:
+    values = np.array([1.0, -2.0, 0.5]).astype(getattr(ml_dtypes, dtype))
+    given = read_array("x", Tensor(values.view(bits), dtype))
+    assert given.array.dtype == getattr(ml_dtypes, dtype)
+    assert given.array.astype(np.float32).tolist() == [1.0, -2.0, 0.5]
+    back = given.back(given.array)
+    assert back.dtype == f"torch.{dtype}"
+    assert np.array_equal(back.array, values.view(bits))
+
+
+def test_a_torch_tensor_elsewhere_or_of_another_type_is_refused(torch: Any) -> None:
+    with pytest.raises(ConfigError, match="device 'mps'"):
+        read_array("x", Tensor(X, "float32", "mps"))
+    broken = Tensor(X, "bfloat16")
+    broken.dtype = "torch.complex32"
+    broken.cpu = lambda: Tensor(X, "bfloat16")  # type: ignore[method-assign]
+    with pytest.raises(ConfigError, match=r"dtype torch\.complex32"):
+        read_array("x", broken)
