@@ -179,8 +179,7 @@ def test_a_flood_of_prints_and_assertions_ends(gpu: Any, make_job: Any) -> None:
 
 
 TILES = """
-struct alignas(64) Map { unsigned long long opaque[16]; };
-extern "C" __global__ void k(float *y, const __grid_constant__ Map map) {
+extern "C" __global__ void k(float *y, const __grid_constant__ CUtensorMap map) {
   __shared__ alignas(128) float tile[1024];
   __shared__ alignas(8) unsigned long long barrier;
   unsigned to = (unsigned)__cvta_generic_to_shared(tile), bar = (unsigned)__cvta_generic_to_shared(&barrier);

@@ -80,6 +80,13 @@ typedef unsigned int uint_fast32_t;
 #define HUGE_VALF (__int_as_float(0x7f800000))
 #define HUGE_VAL (__longlong_as_double(0x7ff0000000000000LL))
 #define NULL 0
+
+#ifndef __cuda_cuda_h__
+// A TMA descriptor as a kernel sees it: opaque, by value. The driver's header, where it was read, has its own.
+typedef struct alignas(64) CUtensorMap_st {
+  unsigned long long opaque[16];
+} CUtensorMap;
+#endif
 #endif  // not the CPU executor
 
 #ifndef M_PI

@@ -86,6 +86,15 @@ def test_device_headers_compile(compiler: Compiler) -> None:
     assert isinstance(done, CompileOk), done
 
 
+@pytest.mark.parametrize("include", ["", "#include <cuda.h>\n", "#include <cuda/barrier>\n"])
+def test_a_tensor_map_is_a_parameter_with_and_without_headers_that_name_it(
+    compiler: Compiler, include: str
+) -> None:
+    text = 'extern "C" __global__ void k(const __grid_constant__ CUtensorMap m, float *y) { y[0] = sizeof(m) + (float)(size_t)&m; }'
+    done = compiler.compile(include + text, arch="sm_90a")
+    assert isinstance(done, CompileOk), done
+
+
 def test_flags_and_macros_do_not_leak_from_one_compile_to_the_next(compiler: Compiler) -> None:
     text = 'extern "C" __global__ void k(float* y) { y[0] = __expf(y[1]) / y[2] + sinf(y[3]); }\n'
     plain = compiler.compile(text, arch="sm_90a")
