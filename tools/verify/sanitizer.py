@@ -71,11 +71,24 @@ def sanitizer_stage(climb: Climb) -> str:
     job = replace(
         job_for(climb, plan, (climb.suite.inputs(case),), "plain", deadline_s=left), own_allocations=True, full_output=False
     )  # fmt: skip
-    folders = tempfile.TemporaryDirectory(prefix="cuda-harness-sanitizer-")
-    with folders as folder, ThreadPoolExecutor(len(TOOLS)) as pool:
-        waiting = [pool.submit(_watched, executor, program, tool, job, Path(folder), left) for tool in TOOLS]
-        results = [w.result() for w in waiting]
+    with tempfile.TemporaryDirectory(prefix="cuda-harness-sanitizer-") as folder:
+        results = watch(executor, program, job, Path(folder), seconds=left)
     return _told(climb, case, results)
+
+
+def watch(executor: RunsFiles, program: str, job: Job, folder: Path, *, seconds: float) -> list[ToolResult]:
+    """Return what each tool says of a job; they run side by side, each for at most `seconds`.
+
+    Args:
+        executor: Writes the job and says how it is run.
+        program: Path of compute-sanitizer.
+        job: Small, with an allocation for each buffer.
+        folder: For job files and logs.
+        seconds: Wall seconds of each tool.
+    """
+    with ThreadPoolExecutor(len(TOOLS)) as pool:
+        waiting = [pool.submit(_watched, executor, program, tool, job, folder, seconds) for tool in TOOLS]
+        return [w.result() for w in waiting]
 
 
 def _case(climb: Climb) -> Case:
