@@ -53,21 +53,21 @@ def test_a_cupy_array_gives_one_back(result: Any) -> None:
     assert np.allclose(y.get(), softmax(X), rtol=1e-5)
 
 
-def test_memory_of_cuda_core_is_read_through_its_interface(result: Any) -> None:
+def test_plain_device_memory_is_read_through_its_interface(result: Any) -> None:
     from cuda.bindings import driver
     from cuda.core import Device
 
-    device = Device(0)
-    device.set_current()
-    buffer = device.allocate(X.nbytes)
-    driver.cuMemcpyHtoD(int(buffer.handle), X.ctypes.data, X.nbytes)
+    Device(0).set_current()
+    error, address = driver.cuMemAlloc(X.nbytes)
+    assert error == driver.CUresult.CUDA_SUCCESS
+    driver.cuMemcpyHtoD(address, X.ctypes.data, X.nbytes)
 
     class Described:
         __cuda_array_interface__ = {  # noqa: RUF012 - the protocol asks for a dict
-            "shape": X.shape, "typestr": "<f4", "data": (int(buffer.handle), True), "strides": None, "version": 3,
+            "shape": X.shape, "typestr": "<f4", "data": (int(address), True), "strides": None, "version": 3,
         }  # fmt: skip
 
     y = result(Described())
 
     assert np.allclose(y, softmax(X), rtol=1e-5)
-    buffer.close()
+    driver.cuMemFree(address)
