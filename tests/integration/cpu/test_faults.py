@@ -192,3 +192,24 @@ def test_a_block_that_waits_for_an_earlier_one_still_ends(poison: int, mode: Mod
     result = cpu.run(replace(case.job(mode), poison=poison))
 
     assert isinstance(result, JobOk), result
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "write one past the end",
+        "read one past the end",
+        "scratch never written",
+        "device variable one past its end",
+    ],
+)
+def test_an_access_is_named_by_line_and_column(name: str, cpu: CpuExecutor) -> None:
+    (case,) = [c for c in ALL if c.name == name]
+
+    result = case.run(cpu)
+
+    assert isinstance(result, JobFault), result
+    text = case.source.splitlines()[result.evidence["line"] - 1]
+    statement = text.split("//")[0]
+    assert 1 <= result.evidence["column"] <= len(statement.rstrip())
+    assert statement[result.evidence["column"] - 1] not in " ;"

@@ -20,6 +20,7 @@ from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
 from cuda_harness.tools.execute.cpu.contain import SYSTEM_READABLE, bubblewrapped
 from cuda_harness.tools.execute.cpu.limits import launch_fault
+from cuda_harness.tools.execute.cpu.lines import place_of
 from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, rewrite
 from cuda_harness.tools.execute.cpu.symbols import DEVICE_HEAP, foreign_symbols
 from cuda_harness.tools.execute.dtypes import np_dtype
@@ -523,9 +524,13 @@ def _fault(said: dict[str, Any], library: Path) -> JobFault:
     message = str(said.get("message", ""))
     pc = said.get("pc")
     if pc and "line" not in evidence:
-        line = _line_of(library, int(pc) - int(said.get("base", 0)))
+        offset = max(int(pc) - int(said.get("base", 0)) - 1, 0)
+        place = place_of(library, offset)
+        line = place.line if place else _line_of(library, offset)
         if line is not None:
             evidence["line"] = line
+        if place and place.column:
+            evidence["column"] = place.column
     if "line" in evidence and not message.startswith("line "):
         message = f"line {evidence['line']}: {message}"
     if "thread" in evidence:
@@ -538,7 +543,7 @@ def _fault(said: dict[str, Any], library: Path) -> JobFault:
 def _line_of(library: Path, offset: int) -> int | None:
     """Return the kernel.cu line of a code address, innermost inlined frame of the kernel's own text first."""
     try:
-        done = run(["addr2line", "-i", "-e", str(library), hex(max(offset - 1, 0))], timeout_s=10)
+        done = run(["addr2line", "-i", "-e", str(library), hex(offset)], timeout_s=10)
     except Exception:  # noqa: BLE001 - a missing addr2line costs the line, nothing else
         return None
     for text in done.stdout.decode("utf-8", "replace").splitlines():
