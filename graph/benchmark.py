@@ -5,32 +5,30 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cuda_harness.agents.context import RunContext
+from cuda_harness.graph.marking import Marking, Report
 from cuda_harness.graph.session import versions
 from cuda_harness.state.budget import Budget
 from cuda_harness.state.errors import ConfigError, ModelError, SandboxUnavailable, ToolchainError
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.archive.run_folder import new_run_id
 from cuda_harness.tools.benchmarks.binding import bind
-from cuda_harness.tools.benchmarks.grade import Grade, Grader
+from cuda_harness.tools.benchmarks.purse import Purse
 from cuda_harness.tools.benchmarks.results import Results, Row, empty_row
 from cuda_harness.tools.benchmarks.task import Level, Task
 
 if TYPE_CHECKING:
     from cuda_harness.graph.result import RunResult
     from cuda_harness.state.attempt import Attempt
-    from cuda_harness.tools.benchmarks.candidate import Candidate
     from cuda_harness.tools.execute.protocol import Executor
-    from cuda_harness.tools.export.subject import Subject
 
 Work = tuple[Task, Level, int]
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -59,45 +57,6 @@ class Order:
                     yield task, level, sample
 
 
-class Purse:
-    """The budget of the whole suite, shared by runs that go on at the same time."""
-
-    def __init__(self, limits: Mapping[str, float], each: Budget) -> None:
-        self._left = dict(limits)
-        self._each = each
-        self._ends = time.monotonic() + limits["max_seconds"] if "max_seconds" in limits else None
-        self._lock = threading.Lock()
-
-    def draw(self, parts: int) -> Budget | None:
-        """Return a run's budget, set aside until `settle`; `None` when something is spent. `parts` runs share it."""
-        with self._lock:
-            change: dict[str, Any] = {}
-            for name, left in self._left.items():
-                if name == "max_seconds":
-                    left = (self._ends or 0) - time.monotonic()  # noqa: PLW2901 - time is not set aside
-                if left <= 0:
-                    return None
-                share = left if name == "max_seconds" else left / max(1, parts)
-                own = getattr(self._each, name)
-                amount = share if own is None else min(float(own), share)
-                change[name] = max(1, int(amount)) if name in {"max_calls", "max_tokens"} else amount
-                if name != "max_seconds":
-                    self._left[name] = left - change[name]
-            return self._each.model_copy(update=change)
-
-    def settle(self, drawn: Budget, row: Row) -> None:
-        """Give back what a run did not spend; what is not known counts as spent."""
-        tokens = None if row["input_tokens"] is None else row["input_tokens"] + (row["output_tokens"] or 0)
-        spent = {"max_calls": row["calls"], "max_tokens": tokens, "max_usd": row["usd"]}
-        with self._lock:
-            for name in self._left.keys() & spent.keys():
-                if spent[name] is not None:
-                    self._left[name] += float(getattr(drawn, name)) - float(spent[name])
-
-
-_UNKNOWN = "not asked yet"
-
-
 class Bench:
     """Runs an order and keeps its results."""
 
@@ -111,8 +70,9 @@ class Bench:
         self._local = threading.local()
         self._executors: list[Executor] = []
         self._lock = threading.Lock()
-        self._containment: str | None = _UNKNOWN
-        self._references: dict[int, str | None] = {}
+        self._marking = Marking(
+            settings, self._executor, report, foreign=order.baseline is not None, trusted=order.trusted
+        )  # fmt: skip
         self.cancelled = threading.Event()
         self.results = Results(out, self._head())
 
@@ -254,7 +214,7 @@ class Bench:
                 return
             self._keep(row, work, source)
             with tempfile.TemporaryDirectory(prefix="cuda-harness-build-") as folder:
-                self._grade(row, task, self._binary(source, (), Path(folder)))
+                self._marking.grade(row, task, self._marking.binary(source, (), Path(folder)))
             return
         from cuda_harness.graph import runner
 
@@ -313,8 +273,8 @@ class Bench:
         self._keep(row, work, program.text)
         row["status"] = "verified" if verdict is not None and verdict.accepted else "unverified"
         with tempfile.TemporaryDirectory(prefix="cuda-harness-build-") as folder:
-            candidate = self._candidate(subject, files, program.text, program.build, Path(folder))
-            self._grade(row, task, candidate)
+            candidate = self._marking.candidate(subject, files, program.text, program.build, Path(folder))
+            self._marking.grade(row, task, candidate)
 
     def _keep(self, row: Row, work: Work, text: str) -> None:
         from cuda_harness.tools.archive.run_folder import write_atomically
@@ -322,133 +282,6 @@ class Bench:
         path = self.results.program_path(*work)
         write_atomically(path, text.encode("utf-8", "replace"))
         row["program"] = str(path.relative_to(self.results.root))
-
-    def _grade(self, row: Row, task: Task, candidate: "Candidate | None") -> None:
-        grade = (
-            self._grader().grade(task, candidate)
-            if candidate is not None
-            else Grade(None, None, None, None, "", "programs are run on a GPU machine only")
-        )
-        row |= {"comp": grade.comp, "func": grade.func, "func_official": grade.func_official, "ours": grade.ours,
-                "graded_by": grade.graded_by, "detail": grade.detail or row["detail"],
-                "judge": None if grade.judge is None else list(grade.judge)}  # fmt: skip
-        row["status"] = row["status"] or "program"
-        fault = self._reference_fault(task, candidate) if grade.comp is not None else None
-        if fault is not None:
-            row["judge"] = [*(row["judge"] or ()), fault]
-        if grade.func and candidate is not None:
-            self._measure(row, task, candidate)
-
-    def _reference_fault(self, task: Task, candidate: "Candidate | None") -> str | None:
-        """Return why the benchmark's own program does not pass its own test; `None`: it does, or was not asked."""
-        from cuda_harness.tools.benchmarks.candidate import Binary
-
-        if not isinstance(candidate, Binary) or candidate.trusted or not task.bench:
-            return None
-        with self._lock:
-            if task.id in self._references:
-                return self._references[task.id]
-        with tempfile.TemporaryDirectory(prefix="cuda-harness-reference-") as folder:
-            reference = Binary(task.bench, Path(folder), flags=candidate.flags, device=candidate.device)
-            grade = self._grader().grade(task, reference)
-        fault = (
-            None
-            if grade.func is not False
-            else f"bench.cu itself does not pass: {' '.join(grade.detail.split())[:200]}"
-        )
-        with self._lock:
-            self._references[task.id] = fault
-        return fault
-
-    def _measure(self, row: Row, task: Task, candidate: "Candidate") -> None:
-        """Fill score and speed against bench.cu, both programs under ncu on the official data."""
-        from cuda_harness.tools.benchmarks.candidate import Binary
-        from cuda_harness.tools.benchmarks.score import NotScored, measure_on
-
-        if not isinstance(candidate, Binary) or candidate.path is None:
-            row["not_measured"] = "score and speed: the program was not run on a GPU"
-            return
-        if self.order.baseline and not self.settings.unsafe_exec:
-            row["not_measured"] = (
-                "score and speed: ncu cannot work in containment (--unsafe-exec runs it without)"
-            )
-            return
-        data = self._grader().data(task, None)
-        own = measure_on(candidate.path, data, candidate.device)
-        if isinstance(own, NotScored):
-            row["not_measured"] = f"score and speed: {own.reason}"
-            return
-        row["score"] = own.score
-        if not (self.order.trusted or self.settings.unsafe_exec):
-            row["not_measured"] = (
-                "speed: bench.cu is foreign, and ncu cannot work in containment (--unsafe-exec)"
-            )
-            return
-        with tempfile.TemporaryDirectory(prefix="cuda-harness-bench-") as folder:
-            reference = Binary(task.bench, Path(folder), flags=candidate.flags, device=candidate.device)
-            built = reference.build()
-            if built.status != "ok" or reference.path is None:
-                row["not_measured"] = f"speed: bench.cu does not compile: {built.message}"[:400]
-                return
-            other = measure_on(reference.path, data, candidate.device)
-        if isinstance(other, NotScored) or own.time_us is None or other.time_us is None:
-            row["not_measured"] = (
-                f"speed: {other.reason if isinstance(other, NotScored) else 'ncu gave no time'}"
-            )
-            return
-        row["speed_vs_reference"] = other.time_us / own.time_us
-
-    def _candidate(
-        self, subject: "Subject", files: Mapping[str, Any], text: str, build: Sequence[str], folder: Path
-    ) -> "Candidate":
-        """Return the program where a GPU and nvcc are, else the plan on the run's executor."""
-        import shutil
-
-        from cuda_harness.tools.benchmarks.candidate import PlanProgram
-
-        executor = self._executor()
-        if not executor.name.startswith("cpu") and shutil.which("nvcc") is not None:
-            return self._binary(text, tuple(build), folder) or PlanProgram(
-                subject.kernel, subject.ir, dict(files), executor, target=self._target()
-            )
-        return PlanProgram(subject.kernel, subject.ir, dict(files), executor, target=self._target())
-
-    def _binary(self, source: str, flags: tuple[str, ...], folder: Path) -> "Candidate | None":
-        from cuda_harness.tools.benchmarks.candidate import Binary
-
-        name = self._executor().name
-        if name.startswith("cpu"):
-            return None
-        device = int(name.partition(":")[2] or 0)
-        flags = tuple(f for f in flags if not f.startswith("-arch=")) or ("-std=c++17", "-O3")
-        flags = (*flags, f"-arch={self._target()}")
-        why = self._contained(flags, device)
-        if why is not None and self.order.baseline and not self.settings.unsafe_exec:
-            raise SandboxUnavailable(why, remedy="--unsafe-exec runs programs you trust without containment")
-        return Binary(
-            source,
-            folder,
-            flags=flags,
-            unsafe=self.settings.unsafe_exec,
-            device=device,
-            trusted=why is not None,
-        )
-
-    def _contained(self, flags: tuple[str, ...], device: int) -> str | None:
-        """Return why programs do not run in containment on this machine, `None` when they do; asked once."""
-        from cuda_harness.tools.benchmarks.candidate import cuda_in_containment
-
-        with self._lock:
-            if self._containment is _UNKNOWN:
-                self._containment = cuda_in_containment(flags, device)
-                if self._containment is not None:
-                    self._report(
-                        f"programs whose host part is ours run without containment: {self._containment}"
-                    )
-            return self._containment
-
-    def _target(self) -> str:
-        return self.settings.target or self._executor().device().arch or "sm_90a"
 
     def _executor(self) -> "Executor":
         """Return this worker's executor; devices are dealt out in turn."""
@@ -461,12 +294,6 @@ class Bench:
                 found = executor(name, settings=self.settings, cancel=self.cancelled)
                 self._executors.append(found)
             self._local.executor = found
-        return found
-
-    def _grader(self) -> Grader:
-        found: Grader | None = getattr(self._local, "grader", None)
-        if found is None:
-            found = self._local.grader = Grader(unsafe=self.settings.unsafe_exec)
         return found
 
 
@@ -496,26 +323,3 @@ def _progress(row: Row, done: int, total: int, left_s: float) -> str:
         f"[{done}/{total}, {minutes}:{seconds:02d} left] {row['kind']} (id {row['id']}) level {row['level']} sample "
         f"{row['sample']}: {row['status']}, {func}" + (f" ({' '.join(row['detail'].split())[:100]})" if row["detail"] and not row["func"] else "")
     )  # fmt: skip
-
-
-def read_clarifications(path: Path) -> dict[tuple[int, int | None], str]:
-    """Return further words by task and level from a JSONL file with `id`, `answers` and optionally `level`.
-
-    Raises:
-        ConfigError: If it cannot be read; the user acts.
-    """
-    found: dict[tuple[int, int | None], str] = {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        for line in filter(str.strip, lines):
-            row = json.loads(line)
-            level = int(row["level"]) if row.get("level") is not None else None
-            answers = row["answers"]
-            text = answers if isinstance(answers, str) else "\n".join(f"- {a}" for a in answers)
-            found[int(row["id"]), level] = text
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        msg = f"cannot read the answers in {str(path)!r}: {exc}"
-        raise ConfigError(
-            msg, remedy='write lines like {"id": 3, "level": 3, "answers": ["lr = 0.1"]}'
-        ) from exc
-    return found

@@ -191,7 +191,8 @@ def _run(
     ids: str | None, kinds: str | None, samples: int, jobs: int, baseline: Baseline | None, clarify: Path | None,
     limits: dict[str, float | int | None], trusted: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    from cuda_harness.graph.benchmark import Bench, Order, read_clarifications
+    from cuda_harness.graph.benchmark import Bench, Order
+    from cuda_harness.tools.benchmarks.clarify import read_clarifications
     from cuda_harness.tools.benchmarks.table import facts, summary_rows, verdict_rows
     from cuda_harness.tools.benchmarks.task import ALL_LEVELS, read_tasks, select
 

@@ -8,10 +8,12 @@ import pytest
 from pydantic import SecretStr
 from tests.fakes.openai_server import Answer, openai_server
 
-from cuda_harness.graph.benchmark import Bench, Order, Purse, read_clarifications, spec_for
+from cuda_harness.graph.benchmark import Bench, Order, spec_for
 from cuda_harness.state.budget import Budget
 from cuda_harness.state.errors import ConfigError, ExecutorUnavailable, ModelUnavailable
 from cuda_harness.state.settings import ModelSettings, Settings
+from cuda_harness.tools.benchmarks.clarify import read_clarifications
+from cuda_harness.tools.benchmarks.purse import Purse
 from cuda_harness.tools.benchmarks.results import Row
 from cuda_harness.tools.benchmarks.task import read_tasks
 
@@ -99,8 +101,13 @@ def test_clarifications(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text(
         '{"id": 3, "level": 3, "answers": ["lr = 0.1", "eps = 1e-8"]}\n\n{"id": 4, "answers": "rows first"}\n'
+        '{"id": 5, "answers": {"eps": "1e-6"}}\n'
     )
-    assert read_clarifications(path) == {(3, 3): "- lr = 0.1\n- eps = 1e-8", (4, None): "rows first"}
+    assert read_clarifications(path) == {
+        (3, 3): "- lr = 0.1\n- eps = 1e-8",
+        (4, None): "rows first",
+        (5, None): "- eps: 1e-6",
+    }
     path.write_text('{"level": 3}\n')
     with pytest.raises(ConfigError):
         read_clarifications(path)
