@@ -116,6 +116,7 @@ struct Worker {
   volatile uint64_t finished = 0;  // threads
   uint64_t seen_finished = 0;
   unsigned stuck = 0;  // ticks without one
+  volatile bool active = false;
 };
 
 __thread Worker *t_worker = nullptr;
@@ -563,7 +564,10 @@ void run_worker(Worker &w) {
   Fiber *f = w.idle.empty() ? make_fiber(w) : w.idle.back();
   if (!w.idle.empty()) w.idle.pop_back();
   w.current = f;
+  w.stuck = 0;
+  w.active = true;
   sim_switch(&w.main_sp, f->sp);
+  w.active = false;
 }
 
 // ---- helper threads: made before the sandbox closes, woken for each launch ----
@@ -581,7 +585,7 @@ void on_tick(int, siginfo_t *, void *context) {
   Worker *w = t_worker;
   const uintptr_t pc = (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
   if (pc < g_text_low || pc >= g_text_high) return;
-  if (w && g_order) {
+  if (w && g_order && w->active) {
     constexpr unsigned patience = 50;  // a second
     w->stuck = w->finished == w->seen_finished ? w->stuck + 1 : 0;
     w->seen_finished = w->finished;
