@@ -146,6 +146,8 @@ class Marking:
         device = int(name.partition(":")[2] or 0)
         flags = tuple(f for f in flags if not f.startswith("-arch=")) or ("-std=c++17", "-O3")
         flags = (*flags, f"-arch={self._target()}")
+        if shutil.which("nvcc") is None:
+            return Binary(source, folder, flags=flags, device=device)  # its build says what is missing
         why = self._contained(flags, device)
         if why is not None and self._foreign and not self._settings.unsafe_exec:
             raise SandboxUnavailable(why, remedy="--unsafe-exec runs programs you trust without containment")
