@@ -96,3 +96,49 @@ def test_a_limit_of_gpu_seconds_is_kept(tmp_path: Path) -> None:
     )  # fmt: skip
     assert made.document["usage"]["gpu_seconds"] > 0
     assert made.document["stop"]["reason"] in {"budget", "verified"}
+
+
+TILE_COPY = """
+extern "C" __global__ void k(float *y, const __grid_constant__ CUtensorMap map) {
+  __shared__ alignas(128) float tile[1024];
+  __shared__ alignas(8) unsigned long long barrier;
+  unsigned to = (unsigned)__cvta_generic_to_shared(tile), bar = (unsigned)__cvta_generic_to_shared(&barrier);
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(bar));
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" :: "r"(bar), "r"(4096) : "memory");
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 :: "r"(to), "l"(&map), "r"((int)blockIdx.x * 32), "r"((int)blockIdx.y * 32), "r"(bar) : "memory");
+  }
+  __syncthreads();
+  asm volatile("{ .reg .pred p; again%=: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra again%=; }" :: "r"(bar) : "memory");
+  for (int e = threadIdx.x; e < 1024; e += blockDim.x)
+    y[(blockIdx.y * 32 + e / 32) * 64 + blockIdx.x * 32 + e % 32] = tile[e] + 1.0f;
+}
+"""
+
+
+def test_a_plan_with_a_tensor_map_is_judged(judged: Judge) -> None:
+    from cuda_harness.state.ir import KernelIR
+    from cuda_harness.state.kernel import LaunchPlan
+
+    if int(judged.gpu.facts()["arch"].removeprefix("sm_").rstrip("a")) < 90:
+        pytest.skip("needs compute capability 9.0")
+    ir = KernelIR.model_validate({
+        "name": "add_one", "dims": [{"name": "m", "value": 64, "fixed": True}, {"name": "n", "value": 64, "fixed": True}],
+        "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["m", "n"]},
+                    {"name": "y", "role": "out", "dtype": "float32", "shape": ["m", "n"]}],
+        "steps": [{"id": "add", "op": "add", "reads": ["x"], "writes": ["y"], "formula": "y[i,j] = x[i,j] + 1"}],
+        "cost": {"flops": "m*n", "bytes": "8*m*n"},
+    })  # fmt: skip
+    plan = LaunchPlan.model_validate({
+        "steps": [{"launch": "k", "grid": ["n // 32", "m // 32"], "block": [128],
+                   "args": ["y", {"tensor_map": {"tensor": "x", "box": [32, 32]}}]}],
+    })  # fmt: skip
+    reference = "import numpy as np\n\ndef reference(inputs, dims, scalars):\n    return {'y': inputs['x'].astype(np.float64) + 1.0}\n"
+    suite = Suite(ir, reference, runner=judged.references, seed=5)
+    verdict = judge(
+        Kernel(source=TILE_COPY, plan=plan), ir, suite, executor=judged.gpu, compiler=judged.compiler,
+        target=judged.gpu.facts()["arch"], seed=5, max_seconds=60,
+    )  # fmt: skip
+    assert verdict.accepted, verdict.failure
