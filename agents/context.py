@@ -46,6 +46,8 @@ class RunContext:
     target: str | None = None
     """GPU architecture to compile for, for example `sm_90a`; `None`: the device's, else sm_90a."""
     seed: int | None = None
+    ask: bool | None = None
+    """Put the IR's assumptions to the user before a kernel is written."""
     settings: Settings = field(default_factory=Settings)
     listener: Listener | None = None
     """Receives progress events as well as the run's own log."""
@@ -71,7 +73,7 @@ class RunContext:
             changes["models"] = {**self.settings.models, **specs}
         if isinstance(self.executor, str):
             changes["executor"] = self.executor
-        for name in ("budget", "target", "seed"):
+        for name in ("budget", "target", "seed", "ask"):
             value = getattr(self, name)
             if value is not None:
                 changes[name] = value

@@ -15,6 +15,7 @@ from cuda_harness.agents.synthesizer import synthesize_suite
 from cuda_harness.agents.tuner import tune_kernel
 from cuda_harness.agents.verifier import judge_kernel
 from cuda_harness.graph import routers
+from cuda_harness.graph.asking import put_question
 from cuda_harness.graph.nodes import Node, NodeFunction, guarded, guarded_branch, take_request, write_result
 from cuda_harness.state.harness import (
     BranchCoderView,
@@ -28,6 +29,7 @@ from cuda_harness.state.harness import (
     HarnessState,
     PlannerView,
     ProfilerView,
+    QuestionView,
     SynthesizerView,
     TunerView,
     VerifierView,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 ROLE_NODES: dict[Node, tuple[NodeFunction, type[BaseModel]]] = {
     Node.PLANNER: (plan_kernel, PlannerView),
+    Node.QUESTION: (put_question, QuestionView),
     Node.SYNTHESIZER: (synthesize_suite, SynthesizerView),
     Node.CODER: (write_kernel, CoderView),
     Node.VERIFIER: (judge_kernel, VerifierView),
@@ -58,7 +61,8 @@ BRANCH_NODES: dict[Node, tuple[NodeFunction, type[BaseModel]]] = {
 
 EDGES: dict[Node, tuple[Callable[[HarnessState], Any], tuple[Node, ...]]] = {
     Node.INTAKE: (routers.after_intake, (Node.PLANNER, Node.SYNTHESIZER, Node.DELIVER)),
-    Node.PLANNER: (routers.after_planner, (Node.SYNTHESIZER, Node.DELIVER)),
+    Node.PLANNER: (routers.after_planner, (Node.QUESTION, Node.SYNTHESIZER, Node.DELIVER)),
+    Node.QUESTION: (routers.after_question, (Node.PLANNER, Node.SYNTHESIZER, Node.DELIVER)),
     Node.SYNTHESIZER: (routers.after_synthesizer, (Node.CODER, Node.DELIVER)),
     Node.CODER: (routers.after_coder, (Node.VERIFIER, Node.CODER, Node.DELIVER)),
     Node.VERIFIER: (routers.after_verifier, (Node.CODER, Node.TUNER, Node.PROFILER, Node.DELIVER)),

@@ -29,6 +29,7 @@ class Node(enum.StrEnum):
 
     INTAKE = "intake"
     PLANNER = "planner"
+    QUESTION = "question"
     SYNTHESIZER = "synthesizer"
     CODER = "coder"
     VERIFIER = "verifier"
@@ -49,7 +50,7 @@ def take_request(state: HarnessState, runtime: Runtime[RunContext]) -> StateUpda
     if state.run_dir:
         attach(state.run_dir, settings)
         services = context.services(state.run_dir)
-        return check_update({"target": services.target, "budget": settings.budget})
+        return check_update({"target": services.target, "budget": settings.budget, "ask": settings.ask})
     folder, request = open_run(state.request, settings)
     attach(str(folder.root), settings)
     services = context.services(str(folder.root))
@@ -61,6 +62,7 @@ def take_request(state: HarnessState, runtime: Runtime[RunContext]) -> StateUpda
             "run_dir": str(folder.root),
             "target": services.target,
             "budget": settings.budget,
+            "ask": settings.ask,
         }
     )
 

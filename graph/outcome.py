@@ -92,6 +92,33 @@ def _report(services: "Services") -> None:
         services.emit("report_failed", error=f"{type(exc).__name__}: {exc}"[:500])
 
 
+def waiting(state: HarnessState, question: dict[str, Any], services: "Services") -> Result:
+    """Return the result of a run that waits for the user; nothing is delivered yet."""
+    document = {
+        "schema": SCHEMA,
+        "run_id": services.run_id,
+        "run_dir": str(services.folder.root),
+        "status": "question",
+        "request": state.request,
+        "model": _model_names(services),
+        "executor": _executor_name(None, services),
+        "target": state.target,
+        "kernel": None,
+        "verdict": None,
+        "timing": None,
+        "profile": None,
+        "attempts": [],
+        "branches": [],
+        "assumptions": question["assumptions"],
+        "question": question,
+        "stop": {"reason": "question", "detail": "the run waits for an answer to its assumptions"},
+        "usage": services.ledger.spend().model_dump(mode="json"),
+        "versions": versions(),
+    }
+    services.emit("question_put", assumptions=len(question["assumptions"]))
+    return Result(status="question", run_dir=str(services.folder.root), document=document)
+
+
 def _save_best(state: HarnessState, services: "Services", best: Attempt) -> dict[str, Any]:
     folder = services.folder
     path = folder.save_best(

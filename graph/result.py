@@ -34,8 +34,11 @@ class RunResult:
         self.state = state
 
     @property
-    def status(self) -> Literal["verified", "unverified", "failed"]:
-        """`verified`: accepted; `unverified`: the best kernel is undecided; `failed`: there is none."""
+    def status(self) -> Literal["verified", "unverified", "failed", "question"]:
+        """`verified`: accepted; `unverified`: the best kernel is undecided; `failed`: there is none.
+
+        `question`: the run waits for an answer; see `question`.
+        """
         return self._result.status
 
     @property
@@ -78,6 +81,11 @@ class RunResult:
     def assumptions(self) -> tuple[Assumption, ...]:
         """Choices that the request left open."""
         return self.ir.assumptions if self.ir else ()
+
+    @property
+    def question(self) -> dict[str, Any] | None:
+        """What the run asks: `understood`, `sizes` and `assumptions`; `None` when it waits for nothing."""
+        return self.document.get("question")
 
     @property
     def stop(self) -> dict[str, Any]:

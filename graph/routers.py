@@ -15,9 +15,18 @@ def after_intake(state: HarnessState) -> Literal["planner", "synthesizer", "deli
     return "planner" if state.ir is None else "synthesizer"
 
 
-def after_planner(state: HarnessState) -> Literal["synthesizer", "deliver"]:
-    """Without an IR there is nothing to build on."""
-    return "deliver" if state.stop is not None or state.ir is None else "synthesizer"
+def after_planner(state: HarnessState) -> Literal["question", "synthesizer", "deliver"]:
+    """Without an IR there is nothing to build on; with `ask` the user is asked first."""
+    if state.stop is not None or state.ir is None:
+        return "deliver"
+    return "question" if state.ask else "synthesizer"
+
+
+def after_question(state: HarnessState) -> Literal["planner", "synthesizer", "deliver"]:
+    """Facts that differ from what was assumed make another IR."""
+    if state.stop is not None:
+        return "deliver"
+    return "planner" if state.facts else "synthesizer"
 
 
 def after_synthesizer(state: HarnessState) -> Literal["coder", "deliver"]:

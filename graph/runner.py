@@ -55,6 +55,8 @@ def generate(
     seed: int | None = None,
     settings: Settings | None = None,
     ir: KernelIR | None = None,
+    ask: bool | None = None,
+    answer: Mapping[str, str] | None = None,
     context: RunContext | None = None,
     progress: bool | None = None,
 ) -> "RunResult":
@@ -73,7 +75,10 @@ def generate(
         seed: Seed of all test data; `None`: a secret one, kept in the manifest.
         settings: All settings at once; `None`: environment and `cuda-harness.toml`.
         ir: Skip the Planner.
-        context: A context of your own; the arguments above it are then ignored.
+        ask: Put the IR's assumptions to you before a kernel is written: the result's status is then `question`, and
+            `resume(run_dir, answer={...})` goes on.
+        answer: What to answer to that question, by assumption, when it is known before.
+        context: A context of your own; the arguments above it, `ir` and `answer` apart, are then ignored.
         progress: Show progress; `None`: in a notebook and in IPython only. A listener of the context's own is kept.
 
     Raises:
@@ -81,7 +86,7 @@ def generate(
     """
     context = context or make_context(
         model=model, models=models, executor=executor, target=target, budget=budget, out=out, seed=seed,
-        settings=settings,
+        settings=settings, ask=True if answer is not None else ask,
     )  # fmt: skip
     folder, text = open_run(request, context.effective)
     run_id = folder.read_json("manifest.json")["run_id"]
@@ -90,7 +95,10 @@ def generate(
         folder.write_text("ir.json", ir.to_json())
         start["ir"] = ir
     with _watched(context, progress):
-        return _drive(folder, context, start)
+        result = _drive(folder, context, start)
+        if answer is not None and result.status == "question":
+            result = resume(result.run_dir, context=context, answer=answer)
+        return result
 
 
 @contextlib.contextmanager
@@ -134,11 +142,13 @@ def resume(
     context: RunContext | None = None,
     listener: Listener | None = None,
     force: bool = False,
+    answer: Mapping[str, str] | None = None,
 ) -> "RunResult":
     """Return the result of a run that was killed, interrupted or out of budget, going on where it stood.
 
     Finished model calls are read from the run's folder, never made again. Verdicts and times are comparable only
-    under the same request, toolchain and device, so other ones are refused unless `force` is set.
+    under the same request, toolchain and device, so other ones are refused unless `force` is set. A run that waits for
+    an answer goes on with `answer`, by assumption; what it leaves out is accepted; without one it asks again.
 
     Raises:
         ConfigError: If `run_dir` is no run, its settings do not fit this version, or the conditions differ.
@@ -158,7 +168,7 @@ def resume(
         provider = merged.provider.model_copy(update={"api_key": fresh.provider.api_key})
         settings = merged.model_copy(update={"provider": provider, "seed": manifest["seed"]})
         context = RunContext(settings=settings, listener=listener)
-    return _drive(folder, context, None, force=force)
+    return _drive(folder, context, None, force=force, answer=answer)
 
 
 def verify(
@@ -225,13 +235,14 @@ def make_context(
 
 
 def _drive(
-    folder: "RunFolder", context: RunContext, start: dict[str, Any] | None, *, force: bool = False
-) -> "RunResult":
+    folder: "RunFolder", context: RunContext, start: dict[str, Any] | None, *, force: bool = False,
+    answer: Mapping[str, str] | None = None,
+) -> "RunResult":  # fmt: skip
     """Run or resume the graph in `folder` and return its result, also after Ctrl-C or a spent recursion limit."""
     from langgraph.errors import GraphRecursionError
 
     from cuda_harness.graph.build import build_graph
-    from cuda_harness.graph.outcome import deliver
+    from cuda_harness.graph.outcome import deliver, waiting
     from cuda_harness.graph.result import RunResult
     from cuda_harness.graph.sameness import note_circumstances
     from cuda_harness.graph.waiting import interruptible
@@ -253,11 +264,16 @@ def _drive(
                 _require_same(graph, config, services)
             start = _reopen(graph, config, folder, context)
         note_circumstances(services)
+        given = _answered(graph, config, answer) or start
         try:
             interruptible(
-                lambda: graph.invoke(start, config, context=context, durability="sync"), context.cancelled
+                lambda: graph.invoke(given, config, context=context, durability="sync"), context.cancelled
             )
-            state = HarnessState.model_validate(graph.get_state(config).values)
+            snapshot = graph.get_state(config)
+            state = HarnessState.model_validate(snapshot.values)
+            if snapshot.interrupts:
+                question = snapshot.interrupts[0].value
+                state = state.model_copy(update={"result": waiting(state, question, services)})
         except (KeyboardInterrupt, GraphRecursionError) as exc:
             state = HarnessState.model_validate(graph.get_state(config).values or (start or {}))
             stop = (
@@ -272,6 +288,26 @@ def _drive(
         finally:
             context.close(str(folder.root))
     return RunResult(state, context)
+
+
+def _answered(
+    graph: "CompiledStateGraph[Any, Any, Any, Any]",
+    config: "RunnableConfig",
+    answer: Mapping[str, str] | None,
+) -> Any:  # noqa: ANN401 - LangGraph's Command, or nothing
+    """Return the answer as the graph takes it, `None` without one; raises ConfigError when nothing was asked."""
+    if answer is None:
+        return None
+    from langgraph.types import Command
+
+    from cuda_harness.graph.asking import check_answer
+
+    asked = graph.get_state(config).interrupts
+    if not asked:
+        msg = "this run waits for no answer"
+        raise ConfigError(msg, remedy="resume it without one")
+    # Never a bare mapping: LangGraph takes an empty one for no answer, and others for answers by interrupt id.
+    return Command(resume={"answer": check_answer(asked[0].value["assumptions"], answer)})
 
 
 def _require_same(

@@ -38,7 +38,8 @@ class Result(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    status: Literal["verified", "unverified", "failed"]
+    status: Literal["verified", "unverified", "failed", "question"]
+    """`question`: the run waits for an answer."""
     best: int | None = None
     """Attempt whose kernel is delivered."""
     run_dir: str
@@ -55,6 +56,10 @@ class HarnessState(BaseModel):
     run_dir: str = ""
     target: str = ""
     budget: Budget = Budget()
+    ask: bool = False
+    """Whether assumptions are put to the user; false again once they were."""
+    facts: tuple[str, ...] = ()
+    """What the user stated in answer to a question."""
     ir: KernelIR | None = None
     suite: SuiteSummary | None = None
     attempts: Annotated[dict[int, Attempt], merge_attempts] = Field(default_factory=dict)
@@ -66,10 +71,19 @@ class HarnessState(BaseModel):
     result: Result | None = None
 
 
+class QuestionView(BaseModel):
+    """What is put to the user."""
+
+    request: str
+    run_dir: str = ""
+    ir: KernelIR | None = None
+
+
 class PlannerView(BaseModel):
     """The words and the machine."""
 
     request: str
+    facts: tuple[str, ...] = ()
     run_id: str = ""
     run_dir: str = ""
     target: str = ""
@@ -206,6 +220,8 @@ class StateUpdate(TypedDict, total=False):
     run_dir: str
     target: str
     budget: Budget
+    ask: bool
+    facts: tuple[str, ...]
     ir: KernelIR | None
     suite: SuiteSummary | None
     attempts: dict[int, Attempt]

@@ -146,12 +146,22 @@ class MappingHint(Model):
     bound: Literal["memory", "compute", "latency", "launch", "unknown"] = "unknown"
 
 
+class Reading(Model):
+    """One way to understand what the request left open."""
+
+    value: Short
+    consequence: Short = ""
+    """What the kernel would do differently."""
+
+
 class Assumption(Model):
     """A choice the request left open."""
 
     what: Short
     value: Short = ""
     why: Short = ""
+    readings: tuple[Reading, ...] = Field(default=(), max_length=4)
+    """Two or three ways to understand an ambiguous request, the chosen one among them; empty where it is a mere default."""
 
     @field_validator("value", mode="before")
     @classmethod

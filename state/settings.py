@@ -37,6 +37,8 @@ class Settings(Model):
     executor: str = "auto"
     target: str | None = None
     budget: Budget = Budget()
+    ask: bool = False
+    """Put the IR's assumptions to the user before a kernel is written."""
     out: str = "runs"
     seed: int | None = Field(default=None, ge=0, lt=1 << 63)
     prompts: str | None = None

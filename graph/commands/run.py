@@ -51,6 +51,9 @@ def generate(
     ] = None,
     out: Annotated[str | None, typer.Option(help="Folder that gets the run's folder.")] = None,
     seed: Seed = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Put the assumptions to you before a kernel is written.")
+    ] = False,
     ir: Annotated[Path | None, typer.Option(help="Skip the Planner and take this ir.json.")] = None,
     as_json: Json = False,
     unsafe_exec: UnsafeExec = False,
@@ -66,6 +69,7 @@ def generate(
             "model": model, "executor": executor, "target": target, "max_calls": max_calls, "max_tokens": max_tokens,
             "max_usd": max_usd, "max_seconds": max_seconds, "max_gpu_seconds": max_gpu_seconds, "rounds": rounds,
             "branches": branches, "out": out, "seed": seed, "unsafe_exec": unsafe_exec or None,
+            "ask": ask or None,
         }  # fmt: skip
         context = runner.make_context(settings=settings_of(flags))
         progress = Progress()
@@ -73,6 +77,10 @@ def generate(
         given = KernelIR.read(ir) if ir is not None else None
         with progress.live():
             result = runner.generate(_read_request(request), context=context, ir=given)
+        if result.status == "question" and not as_json and sys.stdin.isatty():
+            answer = _answer_in_terminal(result.question or {})
+            with progress.live():
+                result = runner.resume(result.run_dir, context=context, answer=answer)
         _finish(result, as_json=as_json)
 
 
@@ -85,6 +93,12 @@ def resume(
     max_usd: MaxUsd = None,
     max_seconds: MaxSeconds = None,
     max_gpu_seconds: MaxGpuSeconds = None,
+    answer: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--answer", help="WHAT=VALUE: your answer to an assumption; repeat it. Alone, '=': accept all."
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Go on although request, toolchain or device differ.")
     ] = False,
@@ -102,7 +116,9 @@ def resume(
         }  # fmt: skip
         progress = Progress()
         with progress.live():
-            result = runner.resume(run, flags=flags, listener=progress, force=force)
+            result = runner.resume(
+                run, flags=flags, listener=progress, force=force, answer=_read_answers(answer)
+            )
         _finish(result, as_json=as_json)
 
 
@@ -111,6 +127,34 @@ def exit_of_result(result: "RunResult") -> int:
     if result.status == "verified":
         return 0
     return EXIT_BY_STOP.get(str(result.stop["reason"]), 1)
+
+
+def _answer_in_terminal(question: dict[str, Any]) -> dict[str, str]:
+    """Return what the user types for each assumption; Enter accepts it."""
+    typer.echo(f"understood: {question.get('understood') or question.get('request')}", err=True)
+    answer = {}
+    for assumption in question.get("assumptions", []):
+        what, value, why = (str(assumption.get(k) or "") for k in ("what", "value", "why"))
+        typer.echo(f"\n{what}: {value}" + (f"  ({why})" if why else ""), err=True)
+        for reading in assumption.get("readings", []):
+            typer.echo(f"  - {reading['value']}: {reading.get('consequence') or ''}", err=True)
+        answer[what] = typer.prompt(f"{what} [Enter: as assumed]", default="", show_default=False, err=True)
+    return {what: said for what, said in answer.items() if said.strip()}
+
+
+def _read_answers(given: list[str] | None) -> dict[str, str] | None:
+    """Return answers by assumption, `None` when none was given; raises ConfigError."""
+    if not given:
+        return None
+    found = {}
+    for one in given:
+        what, equals, value = one.partition("=")
+        if not equals:
+            msg = f"--answer {one!r} has no '='"
+            raise ConfigError(msg, remedy="write --answer 'WHAT=VALUE', or --answer = to accept everything")
+        if what.strip():
+            found[what.strip()] = value.strip()
+    return found
 
 
 def _finish(result: "RunResult", *, as_json: bool) -> None:

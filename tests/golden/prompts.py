@@ -45,7 +45,7 @@ _LAST = {"last_kernel": KERNEL, "last_plan": PLAN, "history": ["1 first: rejecte
 _TRUTH: dict[str, Any] = {"request": REQUEST, "ir": IR, "failure": None, "last_reference": None}
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "planner": ("roles/planner", {"request": REQUEST, "target": TARGET}),
+    "planner": ("roles/planner", {"request": REQUEST, "target": TARGET, "facts": ()}),
     "reference": ("roles/reference", _TRUTH),
     "reference-again": ("roles/reference", {**_TRUTH, "failure": DISAGREEMENT, "last_reference": REFERENCE}),
     "loops": ("roles/loops", _TRUTH),

@@ -11,6 +11,7 @@ from cuda_harness.graph.routers import (
     after_intake,
     after_planner,
     after_profiler,
+    after_question,
     after_synthesizer,
     after_tuner,
     after_verifier,
@@ -26,7 +27,8 @@ IR = KernelIR.model_validate({
 })  # fmt: skip
 ROUTERS: dict[Any, set[str]] = {
     after_intake: {"planner", "synthesizer", "deliver"},
-    after_planner: {"synthesizer", "deliver"},
+    after_planner: {"question", "synthesizer", "deliver"},
+    after_question: {"planner", "synthesizer", "deliver"},
     after_synthesizer: {"coder", "deliver"},
     after_coder: {"verifier", "coder", "deliver"},
     after_verifier: {"coder", "tuner", "profiler", "deliver"},
