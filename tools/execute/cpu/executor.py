@@ -4,29 +4,33 @@ import contextlib
 import json
 import math
 import os
-import re
 import secrets
-import signal
-import struct
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
 from cuda_harness.tools.execute.cpu.contain import SYSTEM_READABLE, bubblewrapped
 from cuda_harness.tools.execute.cpu.limits import launch_fault
-from cuda_harness.tools.execute.cpu.lines import place_of
+from cuda_harness.tools.execute.cpu.outcomes import compile_failed, died, fault_of
 from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, rewrite
 from cuda_harness.tools.execute.cpu.symbols import DEVICE_HEAP, foreign_symbols
+from cuda_harness.tools.execute.cpu.wire import (
+    HEAD,
+    Layout,
+    collect,
+    feed,
+    job_text,
+    layout_of,
+    outputs_of,
+    progress,
+    write_inputs,
+)
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import (
-    Arg,
-    CallOutput,
     CopyOp,
     DeviceFacts,
     FillOp,
@@ -36,11 +40,7 @@ from cuda_harness.tools.execute.protocol import (
     JobOk,
     JobResult,
     LaunchOp,
-    Op,
-    PointerArg,
-    Program,
     SymbolOp,
-    ValueArg,
 )
 from cuda_harness.tools.execute.protocol import Mode as JobMode
 from cuda_harness.tools.process import Finished, run
@@ -56,8 +56,6 @@ _MOVED_PER_S = 0.4e9
 """Bytes of buffers a second that are filled, copied into and out of the child, and checked."""
 _SAMPLE_S = 0.02
 """A sample shorter than this says little: more blocks are run."""
-_HEAD = 4096
-"""Bytes before the contents in the shared memory: the runner's progress word."""
 
 
 def make(argument: str, *, settings: Settings, cancel: threading.Event | None = None) -> "CpuExecutor":
@@ -71,16 +69,6 @@ def make(argument: str, *, settings: Settings, cancel: threading.Event | None = 
         raise ExecutorUnavailable(msg, "the CPU executor takes no number", remedy="use --executor cpu")
     cache = Path(settings.cache) if settings.cache else None
     return CpuExecutor(unsafe=settings.unsafe_exec, cache=cache, cancel=cancel)
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """Where each buffer's contents lie in one call's region of the shared memory."""
-
-    inputs: tuple[tuple[int, int, int], ...]
-    outputs: tuple[tuple[int, int, int], ...]
-    mask_at: int
-    bytes: int
 
 
 class CpuExecutor:
@@ -151,7 +139,7 @@ class CpuExecutor:
         text = _translation_unit(rewritten, macros, facts)
         library = kernel_library(self._cache, text, mode, fast_math=fast_math, timeout_s=COMPILE_S)
         if isinstance(library, Finished):
-            return _compile_failed(library)
+            return compile_failed(library)
         foreign = foreign_symbols(library, own_constructors=1 if mode == "check" else 0)
         heap = set(foreign) & set(DEVICE_HEAP)
         if heap and heap == set(foreign):
@@ -174,15 +162,15 @@ class CpuExecutor:
     def _run_child(
         self, job: Job, library: Path, order: int, stack: contextlib.ExitStack
     ) -> JobResult | None:
-        layout = _layout(job.program)
+        layout = layout_of(job.program)
         program = runner(self._cache, job.mode)
         wrapped = bubblewrapped([*SYSTEM_READABLE, str(program), str(library)])
         memory = os.memfd_create("cuda-harness-job", os.MFD_CLOEXEC)
         stack.callback(os.close, memory)
-        size = _HEAD + layout.bytes * len(job.calls)
+        size = HEAD + layout.bytes * len(job.calls)
         try:
             os.ftruncate(memory, max(size, 8192))
-            _write_inputs(memory, job, layout)
+            write_inputs(memory, job, layout)
         except (OSError, MemoryError) as exc:
             return JobNotRun(
                 "resources", f"no memory for {size} bytes of contents: {exc}", "use smaller sizes"
@@ -190,7 +178,7 @@ class CpuExecutor:
         job_read, job_write = os.pipe()
         result_read, result_write = os.pipe()
         secret = secrets.token_hex(16)
-        spec = _job_text(
+        spec = job_text(
             job,
             library,
             layout,
@@ -200,8 +188,8 @@ class CpuExecutor:
             order=order,
         ).encode()
         answer: list[bytes] = []
-        feeder = threading.Thread(target=_feed, args=(job_write, spec), daemon=True)
-        reader = threading.Thread(target=_collect, args=(result_read, answer), daemon=True)
+        feeder = threading.Thread(target=feed, args=(job_write, spec), daemon=True)
+        reader = threading.Thread(target=collect, args=(result_read, answer), daemon=True)
         feeder.start()
         reader.start()
         try:
@@ -223,14 +211,14 @@ class CpuExecutor:
         return self._judge(job, library, layout, memory, done, honest)
 
     def _judge(
-        self, job: Job, library: Path, layout: _Layout, memory: int, done: Finished, answer: bytes
+        self, job: Job, library: Path, layout: Layout, memory: int, done: Finished, answer: bytes
     ) -> JobResult | None:
         try:
             said = json.loads(answer.split(b"\n", 1)[0]) if answer else None
         except ValueError:
             said = None
         if not isinstance(said, dict):
-            return _died(job, done, _progress(memory))
+            return died(job, done, progress(memory))
         status = said.get("status")
         if status == "no_sandbox":
             msg = "foreign native code cannot be contained here: seccomp filters do not work"
@@ -238,13 +226,14 @@ class CpuExecutor:
                 msg, remedy="use a kernel with seccomp, or --unsafe-exec for code you trust"
             )
         if status == "fault":
-            return _fault(said, library)
+            return fault_of(said, library)
         if said.get("reason") == "again":
             return None
         if status != "ok":
             return JobNotRun(said.get("reason", "environment"), str(said.get("message", "")))
         calls = tuple(
-            _outputs(memory, layout, job, index, said["unwritten"][index]) for index in range(len(job.calls))
+            outputs_of(memory, layout, job, index, said["unwritten"][index])
+            for index in range(len(job.calls))
         )
         return JobOk(
             calls, float(said["seconds"]), tuple(said.get("warnings", ())), dict(said.get("facts", {}))
@@ -334,220 +323,3 @@ def _translation_unit(rewritten: Rewritten, macros: dict[str, int], facts: Sourc
             lines.append(f"{shown} const unsigned long sim_size_of_{symbol.name} = sizeof({name});")
     lines.append("}")
     return "\n".join(lines) + "\n"
-
-
-def _compile_failed(done: Finished) -> JobFault | JobNotRun:
-    if done.status != "exited":
-        return JobFault("compile", f"g++ did not end within {done.seconds:.0f} s")
-    log = done.text()
-    beyond = re.search(r"CPU time limit|Killed signal|out of memory|memory exhausted|File size limit", log)
-    if beyond:
-        what = "time" if "time" in beyond.group() else "memory or disk"
-        return JobFault("compile", f"g++ needs too much {what} for this source: {beyond.group()}")
-    mark = re.search(r"cuda_harness unsupported: ([^\n\"]{1,200})", log)
-    line = re.search(r"kernel\.cu:(\d+):", log)
-    evidence = {"line": int(line.group(1))} if line else {}
-    where = f"line {line.group(1)}: " if line else ""
-    if mark:
-        return JobNotRun("unsupported", where + mark.group(1), "", evidence)
-    missing = re.search(r"fatal error: ([^\n:]+): No such file", log)
-    if missing:
-        return JobNotRun(
-            "unsupported", f"{where}the CPU executor has no header {missing.group(1)}", "", evidence
-        )
-    errors = re.findall(r"kernel\.cu:(\d+):(?:\d+:)? error: ([^\n]{1,300})", log)
-    text = "; ".join(f"line {n}: {m}" for n, m in errors[:5]) or log[:800]
-    return JobNotRun("unsupported", f"g++ does not accept this source: {text}", "", evidence)
-
-
-def _layout(program: Program) -> _Layout:
-    """Inputs in buffer order, then outputs in buffer order, each 64-byte aligned, then a byte an output element."""
-    at, inputs, outputs, masks = 0, [], [], 0
-    for index, b in enumerate(program.buffers):
-        if b.role in {"in", "inout"}:
-            size = b.count * np_dtype(b.dtype).itemsize
-            inputs.append((index, at, size))
-            at += (size + 63) // 64 * 64
-    for index, b in enumerate(program.buffers):
-        if b.role == "out":
-            size = b.count * np_dtype(b.dtype).itemsize
-            outputs.append((index, at, size))
-            at += (size + 63) // 64 * 64
-            masks += b.count
-    return _Layout(tuple(inputs), tuple(outputs), at, (at + masks + 4095) // 4096 * 4096)
-
-
-def _write_inputs(memory: int, job: Job, layout: _Layout) -> None:
-    for number, call in enumerate(job.calls):
-        for index, at, size in layout.inputs:
-            name = job.program.buffers[index].name
-            flat = np.ascontiguousarray(call[name]).reshape(-1)
-            data = memoryview(flat.view(np.uint8).data) if size else memoryview(b"")
-            position, written = _HEAD + number * layout.bytes + at, 0
-            while written < size:
-                written += os.pwrite(memory, data[written:], position + written)
-
-
-def _outputs(memory: int, layout: _Layout, job: Job, number: int, unwritten: dict[str, int]) -> CallOutput:
-    start = _HEAD + number * layout.bytes
-    arrays, masks = {}, {}
-    places = [p for p in layout.inputs if job.program.buffers[p[0]].role == "inout"] + list(layout.outputs)
-    at = start + layout.mask_at
-    for index, position, size in places:
-        b = job.program.buffers[index]
-        if job.full_output:
-            arrays[b.name] = np.frombuffer(
-                _pread(memory, size, start + position), dtype=np_dtype(b.dtype)
-            ).copy()
-        if b.role == "out":
-            if unwritten.get(b.name):
-                masks[b.name] = np.frombuffer(_pread(memory, b.count, at), dtype=np.uint8).astype(bool)
-            at += b.count
-    return CallOutput(arrays, {k: int(v) for k, v in unwritten.items()}, masks)
-
-
-def _pread(memory: int, size: int, position: int) -> bytearray:
-    data = bytearray(size)
-    view, done = memoryview(data), 0
-    while done < size:
-        count = os.preadv(memory, [view[done:]], position + done)
-        if count <= 0:
-            break
-        done += count
-    return data
-
-
-def _job_text(
-    job: Job, library: Path, layout: _Layout, secret: str, *, workers: int, unsafe: bool, order: int
-) -> str:
-    cpu_seconds = job.deadline_s * max(1, workers)
-    lines = [f"secret {secret}", f"library {library}"]
-    lines += [f"readable {p}" for p in SYSTEM_READABLE]
-    lines.append(
-        f"limits {len(job.calls)} {workers} {cpu_seconds:.1f} {job.memory_bytes} {int(unsafe)} {job.poison & 0xFFFFFFFF} {layout.bytes} {order} {int(job.count)}"
-    )
-    index = {b.name: i for i, b in enumerate(job.program.buffers)}
-    roles = {"in": "i", "out": "o", "inout": "b", "scratch": "s"}
-    for b in job.program.buffers:
-        item = np_dtype(b.dtype).itemsize
-        lines.append(f"buffer {b.name} {b.dtype} {b.count * item} {item} {roles[b.role]}")
-    _op_lines(job.program.ops, index, lines)
-    return "\n".join(lines) + "\n"
-
-
-def _op_lines(ops: tuple[Op, ...], index: dict[str, int], lines: list[str]) -> None:
-    for op in ops:
-        match op:
-            case LaunchOp():
-                grid, block = " ".join(map(str, op.grid)), " ".join(map(str, op.block))
-                lines.append(f"launch {op.kernel} {grid} {block} {op.shared_bytes} {int(op.cooperative)}")
-                lines += [_arg_line(a, index) for a in op.args]
-            case FillOp():
-                lines.append(f"fill {index[op.buffer]} {op.pattern.hex()}")
-            case CopyOp():
-                lines.append(f"copy {index[op.destination]} {index[op.source]}")
-            case SymbolOp():
-                lines.append(f"symbol {op.symbol} {index[op.source]}")
-            case _:
-                lines.append(f"while {index[op.flag]} {op.limit}")
-                _op_lines(op.body, index, lines)
-                lines.append("end")
-
-
-def _arg_line(arg: Arg, index: dict[str, int]) -> str:
-    if isinstance(arg, PointerArg):
-        return f"pointer {index[arg.buffer]}"
-    if isinstance(arg, ValueArg):
-        return f"value {np.asarray(arg.value).astype(np_dtype(arg.dtype)).tobytes().hex()}"
-    return "value " + struct.pack("<16Q", *([0] * 16)).hex()
-
-
-def _feed(descriptor: int, data: bytes) -> None:
-    with contextlib.suppress(OSError), os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-
-
-def _collect(descriptor: int, answer: list[bytes]) -> None:
-    left = 1 << 20
-    with os.fdopen(descriptor, "rb") as stream:
-        while left > 0:
-            data = os.read(stream.fileno(), 65_536)
-            if not data:
-                return
-            answer.append(data)
-            left -= len(data)
-
-
-def _progress(memory: int) -> int:
-    data = _pread(memory, 4, 0)
-    return int(struct.unpack("<i", data)[0])
-
-
-def _launch_name(job: Job, number: int) -> str:
-    names: list[str] = []
-
-    def walk(ops: tuple[Op, ...]) -> None:
-        for op in ops:
-            if isinstance(op, LaunchOp):
-                names.append(op.kernel)
-            elif not isinstance(op, (FillOp, CopyOp, SymbolOp)):
-                walk(op.body)
-
-    walk(job.program.ops)
-    return names[number] if 0 <= number < len(names) else "the plan"
-
-
-def _died(job: Job, done: Finished, launch: int) -> JobResult:
-    name = _launch_name(job, launch)
-    if done.status == "cancelled":
-        return JobNotRun("environment", "the run was cancelled")
-    if done.status == "timed_out" or done.returncode in {-24, -9}:
-        message = f"{name} did not end within {job.deadline_s:.0f} s: an endless loop, a wait for a block that never runs, or too much work"
-        return JobFault("timeout", message, {"kernel": name, "seconds": round(done.seconds, 1)})
-    if done.returncode == -signal.SIGSYS:
-        return JobNotRun(
-            "environment",
-            "the sandbox ended the runner at a system call of this machine's C library",
-            "report it with `cuda-harness doctor`",
-        )
-    if launch < 0:
-        return JobNotRun(
-            "environment",
-            f"the runner ended with {done.returncode} before the kernel ran: {done.text()[:300]}",
-        )
-    return JobFault("crash", f"{name} ended the process with status {done.returncode}", {"kernel": name})
-
-
-def _fault(said: dict[str, Any], library: Path) -> JobFault:
-    keys = ("kernel", "launch", "block", "thread", "line", "column", "buffer", "other_thread", "other_block")
-    evidence = {k: said[k] for k in keys if k in said}
-    message = str(said.get("message", ""))
-    pc = said.get("pc")
-    if pc and "line" not in evidence:
-        offset = max(int(pc) - int(said.get("base", 0)) - 1, 0)
-        place = place_of(library, offset)
-        line = place.line if place else _line_of(library, offset)
-        if line is not None:
-            evidence["line"] = line
-        if place and place.column:
-            evidence["column"] = place.column
-    if "line" in evidence and not message.startswith("line "):
-        message = f"line {evidence['line']}: {message}"
-    if "thread" in evidence:
-        message += (
-            f" [kernel {evidence.get('kernel')}, block {evidence.get('block')}, thread {evidence['thread']}]"
-        )
-    return JobFault(said["fault"], message, evidence)
-
-
-def _line_of(library: Path, offset: int) -> int | None:
-    """Return the kernel.cu line of a code address, innermost inlined frame of the kernel's own text first."""
-    try:
-        done = run(["addr2line", "-i", "-e", str(library), hex(offset)], timeout_s=10)
-    except Exception:  # noqa: BLE001 - a missing addr2line costs the line, nothing else
-        return None
-    for text in done.stdout.decode("utf-8", "replace").splitlines():
-        found = re.match(r"(?:.*/)?kernel\.cu:(\d+)", text)
-        if found:
-            return int(found.group(1))
-    return None
