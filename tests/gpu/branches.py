@@ -41,6 +41,7 @@ REQUESTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "matmul_half": ("matmul of 4096 x 4096 fp16 matrices", ("register_blocking", "tensor_cores")),
     "batch_norm": ("batch normalization at inference on a 64x64x56x56 tensor", ("vector_loads", "instruction_parallelism")),
     "cross_entropy": ("cross entropy loss for logits of shape (32768, 1024)", ("online_one_pass",)),
+    "prefix_sum": ("cumulative sum of 2^25 floats", ("lookback_scan",)),
     "matvec": ("matrix vector product, 8192 x 4096", ("vector_loads",)),
 }  # fmt: skip
 """What is asked, and the branches: ideas one after the other."""

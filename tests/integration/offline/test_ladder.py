@@ -35,6 +35,9 @@ BRANCHES = (
     ("y[i,j] = x[j,i] + 2*x[i,j], x is 65 x 65", "shared_tiling,launch_bounds"),
     ("index of the largest value of a vector", "two_stage_reduction"),
     ("mean squared error between two 50 x 60 float16 matrices", "instruction_parallelism"),
+    ("exclusive prefix sum of 10000 integers", "lookback_scan"),
+    ("batch normalization at inference on a 4 x 6 x 5 x 8 tensor", "vector_loads,persistent_grid"),
+    ("matmul of 20 x 16 and 16 x 24 fp16 matrices with relu", "tensor_cores"),
     ("C = A @ B^T for 100 x 60 and 80 x 60 matrices", "register_blocking"),
     ("batched matmul, batch size 3, 16x32 times 32x24, float16", "double_buffering"),
 )  # fmt: skip

@@ -19,6 +19,7 @@ from cuda_harness.agents.llm.offline.lowering.plan import Building
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive, primitives
 from cuda_harness.agents.llm.offline.lowering.rows import RowProgram, lower_rows
 from cuda_harness.agents.llm.offline.lowering.scan import lower_scan, suits_scan
+from cuda_harness.agents.llm.offline.lowering.segments import SEGMENT_IDEAS, lower_segments
 from cuda_harness.agents.llm.offline.lowering.stream import STREAM_IDEAS, lower_stream
 from cuda_harness.agents.llm.offline.lowering.style import MEANING, Style, candidates
 from cuda_harness.agents.llm.offline.lowering.tensor import TENSOR_IDEAS, lower_tensor, suits_tensor
@@ -136,7 +137,9 @@ def _step_by_step(building: Building) -> None:
 def _alone(building: Building, primitive: Primitive, *, packed: bool, style: Style = PLAIN) -> None:
     contraction = contraction_of(primitive)
     read = transposed_read(primitive)
-    if suits_scan(primitive):
+    if suits_scan(primitive) and style.has(*SEGMENT_IDEAS):
+        lower_segments(building, primitive)
+    elif suits_scan(primitive):
         lower_scan(building, primitive)
     elif primitive.is_scan:
         lower_threads(building, primitive)

@@ -71,7 +71,7 @@ def test_an_idea_of_nobody_is_refused() -> None:
 
 def test_an_idea_that_changes_nothing_is_refused() -> None:
     with pytest.raises(FormulaError, match="changes nothing"):
-        branch(ir_of("cumulative sum of a vector"), "lookback_scan", PLAIN)
+        branch(ir_of("index of the largest value of each column, 64 x 32"), "lookback_scan", PLAIN)
 
 
 def test_the_nearest_idea_stands_in_for_one_that_does_not_apply() -> None:
