@@ -114,6 +114,14 @@ class Ceilings(Model):
     """Bandwidths by direction, in bytes a second."""
     version: int = VERSION
 
+    def streaming_us(self, read: int, written: int) -> float:
+        """Return microseconds to read and write so many bytes: what goes both ways at the rate of a copy, the rest at its own."""
+        both = min(read, written)
+        us = 2 * both / self.bandwidth_bytes_per_s
+        for name, alone in (("read", read - both), ("write", written - both)):
+            us += alone / self.details.get(f"{name}_bytes_per_s", self.bandwidth_bytes_per_s)
+        return us * 1e6
+
     @property
     def most_bytes_per_s(self) -> float:
         """The bandwidth that bounds what is possible."""

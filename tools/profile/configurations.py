@@ -145,7 +145,7 @@ class Bench:
         lanes = [ready[i] for i in order] + ([base] if isinstance(base, Contender) else [])
         done = measure(
             self.executor, lanes, self.work.contents, arch=self.arch, seed=self.seed + self.sessions, precision=0.01, least=rounds,
-            most=4 * rounds, limit_s=self.limit_s, truths=sorted(self.work.answers), outputs=bool(self.work.answers),
+            most=4 * rounds, limit_s=self.limit_s, truths=sorted(self.work.answers), known=sorted(self.work.right), outputs=bool(self.work.answers),
         )  # fmt: skip
         if not isinstance(done, Session):
             if len(order) > 1:  # one of them breaks the others: each gets a process of its own

@@ -20,6 +20,8 @@ _SOME_ELEMENTS = re.compile(
 """Operations that may leave part of a tensor untouched: which part depends on data or on the step's own arithmetic."""
 MARGIN = 0.03
 """A measured bandwidth may be this far below what the device does at its best."""
+SLACK = 0.1
+"""A time may lie this far below a bound that is measured, not proved: the bound is then reached, not refuted."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Floor:
     """Bounds in microseconds; only `proof_us` rejects, the others tell how far there is to go."""
 
     bytes_us: float
-    """All compulsory bytes over the measured bandwidth."""
+    """All compulsory bytes at the measured bandwidths of their directions."""
     proof_us: float
     """The same without what a right kernel might leave out, over the best bandwidth, less a margin."""
     compulsory_bytes: int
@@ -66,22 +68,26 @@ class Floor:
                 f"faster than the IR's {self.flops} operations allow ({self.flops_us:.2f} us at the measured rate): "
                 "check the cost formula"
             )
-        if cold_us < self.bytes_us:
+        if cold_us < self.bytes_us * (1 - SLACK):
             found.append(
-                f"faster than {self.compulsory_bytes} bytes at the measured copy bandwidth ({self.bytes_us:.2f} us): "
+                f"faster than {self.compulsory_bytes} bytes at the measured bandwidth ({self.bytes_us:.2f} us): "
                 "part of them stayed in L2 or was not touched"
             )
         return tuple(found)
 
     def reached(self, median_us: float) -> tuple[float, Literal["bytes", "flops", "launch"]]:
-        """Return the largest bound that is not above a measured time, and which it is."""
+        """Return the largest bound that a measured time does not break, and which it is; never more than the time.
+
+        A bound up to 10 % above the time counts as reached: bandwidths and launches are measured as well.
+        """
         bounds: list[tuple[float, Literal["bytes", "flops", "launch"]]] = [
             (self.bytes_us, "bytes"), (self.proof_us, "bytes"), (self.launch_us, "launch"),
         ]  # fmt: skip
         if self.flops_us is not None:
             bounds.append((self.flops_us, "flops"))
-        possible = [b for b in bounds if 0 < b[0] <= median_us]
-        return max(possible, default=(median_us, "launch"))
+        kept = [b for b in bounds if 0 < b[0] * (1 - SLACK) <= median_us]
+        largest, of = max(kept, default=(median_us, "launch"))
+        return min(largest, median_us), of
 
 
 def tensor_bytes(tensor: Tensor, dims: Mapping[str, int]) -> int:
@@ -165,7 +171,9 @@ def floor(ir: KernelIR, dims: Mapping[str, int], ceilings: Ceilings) -> Floor:
     except ExprError:
         flops = None
     return Floor(
-        bytes_us=moved / ceilings.bandwidth_bytes_per_s * 1e6,
+        bytes_us=ceilings.streaming_us(
+            sum(_read(t, dims) for t in ir.tensors), sum(_written(t, dims) for t in ir.tensors)
+        ),
         proof_us=proved / ceilings.most_bytes_per_s * 1e6 * (1 - MARGIN),
         compulsory_bytes=moved, proof_bytes=proved, flops=flops, flops_us=flops / rate * 1e6 if flops and rate else None,
         launch_us=ceilings.launch_us,

@@ -1,6 +1,6 @@
 """One interleaved measurement on a GPU: candidates take turns, contents change, outputs of timed calls come back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -69,6 +69,17 @@ class Contender:
 
 
 @dataclass(frozen=True)
+class Examined:
+    """What one timed call wrote."""
+
+    chosen: int
+    """Content set of the call."""
+    digest: str
+    arrays: dict[str, Array] | None
+    """`None` where the caller knows these outputs already, or they were too many bytes to send."""
+
+
+@dataclass(frozen=True)
 class Timed:
     """What one candidate took, and what some of its timed calls wrote."""
 
@@ -76,8 +87,8 @@ class Timed:
     samples_us: tuple[float, ...]
     """Cold caches, one a round, in the order of the rounds."""
     median: Interval
-    outputs: tuple[tuple[int, dict[str, Array]], ...]
-    """Content set and outputs of randomly chosen timed calls, to be compared by the caller."""
+    outputs: tuple[Examined, ...]
+    """Of randomly chosen timed calls, to be compared by the caller."""
     unstable: bool = False
     """Whether two timed calls on the same contents left different bits."""
     warm_us: tuple[float, ...] = ()
@@ -114,7 +125,7 @@ class Session:
 def measure(
     executor: Clock, contenders: Sequence[Contender], contents: Sequence[dict[str, Array]], *, arch: str, seed: int,
     precision: float = 0.005, least: int = 30, most: int = 400, limit_s: float = 20.0, warm: int = 0, graph: int = 0,
-    truths: Sequence[int] = (), outputs: bool = True,
+    truths: Sequence[int] = (), outputs: bool = True, known: Iterable[tuple[int, str]] = (),
 ) -> Session | JobFault | JobNotRun:  # fmt: skip
     """Return the times of all contenders on the same contents, in microseconds.
 
@@ -132,6 +143,7 @@ def measure(
         graph: Further measurements by graph replay.
         truths: Content sets whose truth the caller knows: timed calls that are examined get one of these.
         outputs: Whether outputs of examined calls are wanted.
+        known: Content sets and hashes of outputs that need not come back.
 
     """
     programs = [_encoded(c.program, seed) for c in contenders]
@@ -149,7 +161,7 @@ def measure(
     header = {
         "do": "time", "programs": programs, "sets": len(contents), "seed": seed, "precision": precision, "least": least,
         "most": most, "limit_s": limit_s, "hold": True, "warm": warm, "graph": graph, "truths": list(truths),
-        "outputs": outputs,
+        "outputs": outputs, "known": [list(k) for k in known],
     }  # fmt: skip
     deadline_s = limit_s + _OVERHEAD_S + sum(map(len, blobs)) / _TRANSFER_BYTES_PER_S
     answered = executor.ask(header, blobs, deadline_s=deadline_s, max_bytes=8 << 30)
@@ -171,11 +183,7 @@ def read_session(
     timed = []
     for index, c in enumerate(contenders):
         keys = [(int(x["set"]), str(x["digest"])) for x in reply["checked"][index]]
-        outputs = [
-            (chosen, sent[chosen, digest])
-            for chosen, digest in dict.fromkeys(keys)
-            if (chosen, digest) in sent
-        ]
+        outputs = [Examined(*key, sent.get(key)) for key in dict.fromkeys(keys)]
         digests = set(keys)
         samples = tuple(float(s) for s in reply["samples_us"][index])
         timed.append(

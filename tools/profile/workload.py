@@ -16,7 +16,7 @@ from cuda_harness.tools.execute.protocol import Executor
 from cuda_harness.tools.ir.placement import expand_on
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.profile.floor import compulsory_bytes, tensor_bytes
-from cuda_harness.tools.profile.session import Contender, Timed
+from cuda_harness.tools.profile.session import Contender, Examined, Timed
 from cuda_harness.tools.synthesize.inputs import draw, scalars_of
 from cuda_harness.tools.synthesize.suite import Answer, Suite
 from cuda_harness.tools.toolchain.source import inspect
@@ -50,6 +50,8 @@ class Workload:
     answers: dict[int, Answer] = field(default_factory=dict)
     """Truth by content set, where it is known."""
     why_no_truth: str = ""
+    right: set[tuple[int, str]] = field(default_factory=set)
+    """Content sets and hashes of outputs that were found right: they are neither sent nor compared again."""
 
     @property
     def scalars(self) -> Mapping[str, Any]:
@@ -71,21 +73,27 @@ class Workload:
 
     def compared(self, timed: Timed) -> bool:
         """Return whether a timed call was held against a truth."""
-        return any(chosen in self.answers for chosen, _ in timed.outputs)
+        return any(
+            self._known(e) or (e.arrays is not None and e.chosen in self.answers) for e in timed.outputs
+        )
 
     def wrong(self, timed: Timed) -> Wrong | None:
         """Return what is wrong with the outputs of examined timed calls, `None` when nothing is."""
-        for chosen, outputs in timed.outputs:
-            if chosen not in self.answers:
+        for examined in timed.outputs:
+            if examined.chosen not in self.answers or self._known(examined) or examined.arrays is None:
                 continue
-            shaped = {t.name: outputs[t.name].reshape(t.dims(self.dims)) for t in self.ir.outputs}
-            found = compare_outputs(
-                self.ir, self.dims, shaped, expected_of(self.answers[chosen]), inputs=self.contents[chosen]
-            )
+            shaped = {t.name: examined.arrays[t.name].reshape(t.dims(self.dims)) for t in self.ir.outputs}
+            truth = expected_of(self.answers[examined.chosen])
+            found = compare_outputs(self.ir, self.dims, shaped, truth, inputs=self.contents[examined.chosen])
             if isinstance(found, Mismatch):
-                message = f"a timed call of {timed.name} wrote a wrong result: {found.message}"
-                return Wrong(found.class_, message)
+                return Wrong(
+                    found.class_, f"a timed call of {timed.name} wrote a wrong result: {found.message}"
+                )
+            self.right.add((examined.chosen, examined.digest))
         return None
+
+    def _known(self, examined: Examined) -> bool:
+        return (examined.chosen, examined.digest) in self.right
 
 
 def workload(

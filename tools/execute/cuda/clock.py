@@ -103,7 +103,7 @@ class Measurement:
     def rounds(self) -> list[list[float]]:
         """Time cold calls in rounds, each candidate once a round in random order; fills `samples_us` of the lanes."""
         header, lanes = self.header, self.lanes
-        began = time.monotonic()
+        began, examining = time.monotonic(), 0.0
         chosen_rounds = [self._examined_rounds() for _ in lanes]
         count = 0
         while True:
@@ -113,10 +113,12 @@ class Measurement:
                 sample, chosen = self.once(lane, "cold", header.get("truths") if examined else None)
                 lane.samples_us.append(sample)
                 if examined:
+                    looked = time.monotonic()
                     self._examine(int(index), chosen)
+                    examining += time.monotonic() - looked
             self.sensors.sample()
             count += 1
-            spent = time.monotonic() - began
+            spent = time.monotonic() - began - examining
             precise = count >= header["least"] and all(
                 _half_width(x.samples_us) <= header["precision"] for x in lanes
             )
@@ -133,7 +135,7 @@ class Measurement:
         """Keep the hash of a timed call's outputs, and the bytes unless an equal call of any lane gave the same."""
         digest, blobs = self.lanes[index].digest()
         size = sum(map(len, blobs))
-        known = any(
+        known = [chosen, digest] in self.header.get("known", []) or any(
             c["digest"] == digest and c["set"] == chosen and c["sent"] for lane in self.checked for c in lane
         )
         send = self.header.get("outputs", True) and not known and self.returned + size <= _RETURNED_BYTES

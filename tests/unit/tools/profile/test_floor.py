@@ -120,3 +120,20 @@ def test_half_types_are_held_against_the_tensor_rate() -> None:
 def test_nothing_is_quicker_than_a_launch() -> None:
     bound = floor(COPY, {"n": 16}, LIMITS)
     assert (bound.us, bound.of) == (2.5, "launch")
+
+
+def test_what_goes_one_way_is_held_against_its_own_bandwidth() -> None:
+    both = LIMITS.model_copy(update={"details": {"read_bytes_per_s": 4.4e12, "write_bytes_per_s": 4.2e12}})
+    assert both.streaming_us(10**9, 10**9) == pytest.approx(2e9 / 4e12 * 1e6)
+    assert both.streaming_us(2 * 10**9, 10**9) == pytest.approx((2e9 / 4e12 + 1e9 / 4.4e12) * 1e6)
+    assert both.streaming_us(0, 10**9) == pytest.approx(1e9 / 4.2e12 * 1e6)
+    assert LIMITS.streaming_us(10**9, 0) == pytest.approx(1e9 / 4e12 * 1e6), "not measured alone: as a copy"
+
+
+def test_a_copy_at_the_measured_bandwidth_has_reached_its_floor() -> None:
+    bound = floor(COPY, COPY.target_dims, LIMITS)
+    quicker = bound.bytes_us * 0.98  # part of the writes may still lie in L2
+    assert bound.reached(quicker) == (quicker, "bytes")
+    assert bound.doubts(quicker) == ()
+    assert bound.reached(bound.bytes_us * 1.25) == (bound.bytes_us, "bytes")
+    assert bound.doubts(bound.bytes_us * 0.8) != ()

@@ -42,7 +42,9 @@ def test_the_paired_interval_has_its_size_in_spite_of_drift() -> None:
     interval = paired_ratio_interval(noisy(rng, 10.0, 120) * drift, noisy(rng, 9.0, 120) * drift)
     assert interval.low < 10 / 9 < interval.high
     alone = median_interval(noisy(rng, 10.0, 120) * drift)
-    assert interval.relative_half_width < 0.7 * 2**0.5 * alone.relative_half_width, "drift cancels in the ratio"
+    assert interval.relative_half_width < 0.7 * 2**0.5 * alone.relative_half_width, (
+        "drift cancels in the ratio"
+    )
 
 
 def test_equal_samples_are_not_told_apart() -> None:
