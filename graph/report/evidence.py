@@ -60,19 +60,19 @@ class Evidence:
         return judged[-1] if judged else None
 
 
-def read_evidence(run_dir: Path) -> Evidence:
-    """Return the evidence of the run in `run_dir`.
+def read_evidence(run_dir: Path, *, result: Document | None = None) -> Evidence:
+    """Return the evidence of the run in `run_dir`; `result` stands in for `result.json` while the run waits for an answer.
 
     Raises:
         ConfigError: If there is no run, or it has not ended; the user acts.
     """
     folder = RunFolder.open(run_dir)
-    if not folder.exists("result.json"):
+    if result is None and not folder.exists("result.json"):
         msg = f"the run in {str(run_dir)!r} has not ended"
         raise ConfigError(msg, remedy=f"go on with it: cuda-harness resume {run_dir}")
     from cuda_harness.tools.trace.recorder import read_trace
 
-    result = _of_known_kinds(_mapping(folder, "result.json"))
+    result = _of_known_kinds(_mapping(folder, "result.json") if result is None else result)
     return Evidence(
         folder=folder,
         result=result,

@@ -74,6 +74,7 @@ def fragment(run: Evidence) -> str:
     shown = run.shown
     lineage = kernels.lineage_graph(run.attempts) if len(run.attempts) > 1 else None
     parts = [
+        _folded("The run asks", sections.question(run), open_=True),
         _folded("Request and assumptions", sections.request(run)),
         _folded("Verdict", sections.verdict(run), open_=True),
         _folded("Time", kernels.timing_section(run), open_=run.timing is not None),

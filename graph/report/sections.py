@@ -16,6 +16,7 @@ STATUS = {
     "verified": ("verified", "good"),
     "unverified": ("not verified", "warn"),
     "failed": ("no kernel", "bad"),
+    "question": ("waits for an answer", "warn"),
 }
 _MARKS = {"passed": ("\u2713", "good"), "failed": ("\u2717", "bad"), "not_measured": ("\u2013", "mute")}
 _WORDS = {"passed": "passed", "failed": "failed", "not_measured": "not measured"}
@@ -60,6 +61,26 @@ def headline(run: Evidence) -> Markup:
 
 def _tile(name: str, value: object) -> Markup:
     return el("div", el("b", value), el("span", name), class_="tile")
+
+
+def question(run: Evidence) -> Markup | None:
+    """Return what the run asks, each assumption with its readings, and how to answer."""
+    asked = run.result.get("question")
+    if not isinstance(asked, Mapping):
+        return None
+    rows = []
+    for assumption in asked.get("assumptions") or []:
+        readings = [
+            f"{r.get('value')}: {r.get('consequence') or ''}" for r in assumption.get("readings") or []
+        ]
+        rows.append((str(assumption.get("what")), str(assumption.get("value")), str(assumption.get("why") or ""), el("ul", [el("li", r) for r in readings])
+                     if readings else "any"))  # fmt: skip
+    again = f"cuda-harness resume {shlex.quote(str(run.folder.root))} --answer 'WHAT=VALUE'"
+    return join(
+        el("p", "Understood: ", str(asked.get("understood") or "")),
+        table(("about", "assumed", "because", "or"), list(rows)),
+        el("p", "Answer what is otherwise, the rest is taken as assumed: ", el("code", again)),
+    )
 
 
 def request(run: Evidence) -> Markup | None:

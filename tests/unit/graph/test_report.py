@@ -224,3 +224,27 @@ def test_a_result_of_wrong_kinds_is_shown_as_far_as_it_goes(tmp_path: Path, wron
                 found = Outline(page(read_evidence(run))).sections
                 assert all(text.strip() for text in found.values()), field
         (run / name).write_text(json.dumps(whole))
+
+
+def test_a_run_that_waits_shows_its_question(tmp_path: Path) -> None:
+    run = finished_run(tmp_path)
+    document = json.loads((run / "result.json").read_text())
+    (run / "result.json").unlink()
+    reading = {"value": "0", "consequence": "empty arrays work"}
+    asked = {"what": f"smallest size {HOSTILE}", "value": "1", "why": "not stated", "readings": [reading]}
+    document.update(
+        status="question", attempts=[], verdict=None, kernel=None, timing=None, stop={"reason": "question"},
+        question={"understood": "a scaled vector", "assumptions": [asked]},
+    )  # fmt: skip
+
+    shown = Outline(fragment(read_evidence(run, result=document)))
+
+    for words in (
+        "waits for an answer",
+        "a scaled vector",
+        "0: empty arrays work",
+        "--answer 'WHAT=VALUE'",
+        HOSTILE,
+    ):
+        assert words in shown.text
+    assert not [n for n, _ in shown.elements if n == "script"]
