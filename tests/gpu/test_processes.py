@@ -94,6 +94,25 @@ def test_two_harnesses_on_one_gpu_wait_for_each_other(gpu: Any, make_job: Any) -
         other.close()
 
 
+def test_two_runs_of_the_program_at_once(tmp_path: Path) -> None:
+    requests = (
+        "Softmax over each row of a float32 matrix with 64 rows and 300 columns.",
+        "Sum of each row of a float32 matrix with 100 rows and 257 columns.",
+    )
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "cuda_harness", "generate", r, "--model", "offline", "--executor", "cuda:0", "--rounds", "0",
+             "--out", str(tmp_path / str(i)), "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for i, r in enumerate(requests)
+    ]  # fmt: skip
+    for run in runs:
+        said, complained = run.communicate(timeout=120)
+        assert run.returncode == 0, complained[-1000:]
+        assert json.loads(said)["usage"]["gpu_seconds"] > 0
+
+
 def test_a_hung_kernel_dies_with_its_owner(gpu: Any, make_job: Any, tmp_path: Path) -> None:
     script = tmp_path / "owner.py"
     script.write_text(
