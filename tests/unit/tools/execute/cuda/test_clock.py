@@ -171,3 +171,14 @@ def test_a_write_beyond_a_buffer_while_timed_is_a_fault(gpu: Recorder) -> None:
     gpu.cuMemsetD8(y.address + y.size + 8, 0x55, 4)
     with pytest.raises(Failed, match="past the end of 'y'"):
         measurement.lanes[0].runner.check_guards("the timed calls")
+
+
+def test_outputs_that_the_caller_knows_are_not_sent(gpu: Recorder) -> None:
+    fill = {"op": "fill", "buffer": "y", "pattern": "00000000"}
+    header, blobs = job(program(fill, launch()), sets=1)
+    reply, sent = clock.time_job(header, blobs[:3], gpu)
+    assert len(sent) == 1
+    known = [[c["set"], c["digest"]] for c in reply["checked"][0]]
+    reply, sent = clock.time_job({**header, "known": known}, blobs[:3], gpu)
+    assert not sent
+    assert [c["sent"] for c in reply["checked"][0]] == [False, False]
