@@ -20,7 +20,7 @@ from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
 from cuda_harness.tools.formula.binding import Bound, Problem
 from cuda_harness.tools.formula.evaluate import Evaluation, TooMuchWork, Values
-from cuda_harness.tools.formula.nodes import Statement
+from cuda_harness.tools.formula.nodes import Binary, Node, Reduce, Statement, free_variables, walk
 from cuda_harness.tools.formula.parse import FormulaError
 from cuda_harness.tools.synthesize.reference import Truth
 
@@ -90,6 +90,8 @@ def vote(
         return Vote(0, f"not evaluated: {exc}"[:300])
     except RecursionError:
         return Vote(0, "not evaluated: a formula is nested too deeply")
+    if any(_two_readings(n) for b in problem.bound for n in walk(b.statement.value)):
+        return Vote(0, "not evaluated: it is not clear whether a factor after a reduction belongs to it")
     asked = [c for c in cases if c.regime in PLAIN and c.id in truths]
     evaluated, reason = 0, "no case of a plain regime"
     first: Contradiction | None = None
@@ -111,6 +113,19 @@ def vote(
     if first is not None:
         return Vote(evaluated, "they contradict the reference", first)
     return Vote(evaluated, f"they agree with the reference in {evaluated} of {len(asked)} cases")
+
+
+def _two_readings(node: Node) -> bool:
+    """Return whether a product ends a reduction with a factor that may stand outside: `prod_k x[k] * c`.
+
+    For sums and means both readings have one value.
+    """
+    if not isinstance(node, Reduce) or node.kind not in {"prod", "max", "min"}:
+        return False
+    body = node.body
+    if not isinstance(body, Binary) or body.op not in "*/":
+        return False
+    return not free_variables(body.right, frozenset(node.variables))
 
 
 def value_at(

@@ -33,6 +33,7 @@ AGREEING = [
     ("y[i] = max_j a*x[i,j]", ["n"], (2.0 * X).max(1)),
     ("y[i,j] = exp(x[i,j]) / sum_k exp(x[i,k])", None, np.exp(X.astype(float)) / np.exp(X.astype(float)).sum(1, keepdims=True)),
     ("y[i,j] = sum_{k<=j} x[i,k]", None, np.cumsum(X.astype(float), 1)),
+    ("y[i] = sum_j x[i,j] * a", ["n"], 2.0 * X.astype(float).sum(1)),
     ("y = sum_{i,j} x[i,j]", ["1"], [X.astype(float).sum()]),
     ("y[i,j] = x[i,j] > 0 ? x[i,j] : a", None, np.where(X > 0, X, 2.0)),
 ]  # fmt: skip
@@ -57,6 +58,8 @@ NO_VOTE = [
     ("y[i,j] = log(x[i,j])", None, "no meaning"),
     ("y[i,j] = 1 / (x[i,j] - x[i,j])", None, "no meaning"),
     ("y[i,j] = sum_{k,l} sum_{k2,l2} sum_{k3,l3} sum_{k4,l4} x[k,l]*x[k2,l2]*x[k3,l3]*x[k4,l4]", (12, 12), "too many operations"),
+    ("y[i,j] = prod_k x[i,k] * a", None, "belongs to it"),
+    ("y[i,j] = max_k x[i,k] * a", None, "belongs to it"),
     ("y[i,j] = x[i,j] + " + "(" * 200 + "1" + ")" * 200, None, "nested too deeply"),
 ]  # fmt: skip
 
