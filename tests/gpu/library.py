@@ -114,7 +114,7 @@ class Unsanitized(CudaExecutor):
 
 
 def one(name: str, out: Path, *, sanitize: bool) -> None:
-    gpu = CudaExecutor(0) if sanitize else Unsanitized(0)
+    gpu = (CudaExecutor if sanitize else Unsanitized)(0, spares=1)  # many such processes share the machine
     cpu, compiler, references = CpuExecutor(), Compiler(), ReferenceRunner()
     try:
         folder, arch = LIBRARY / name, gpu.facts()["arch"]

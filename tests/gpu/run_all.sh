@@ -2,7 +2,7 @@
 # Everything that needs a GPU, in one go; installs nothing. Each section is a process with a limit of its own, keeps what it
 # has measured, and can be asked for alone.
 # All of it takes longer than nine minutes: what is left out for time can be asked for in a second call with --only.
-# Usage: tests/gpu/run_all.sh OUT [--only doctor,exports,tests,overhead,library,timing,profile,branches] [--seconds TOTAL]
+# Usage: tests/gpu/run_all.sh OUT [--only doctor,exports,tests,overhead,library,timing,profile,sanitizer,branches] [--seconds TOTAL]
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 out=${1:?folder for the results}
@@ -41,7 +41,7 @@ section() {
 
 section doctor 60 "$python" -m cuda_harness doctor
 [ -f "$out/doctor.log" ] && cp "$out/doctor.log" "$out/doctor.txt"
-pytest=("$python" -m pytest -q -m gpu -p no:cacheprovider)
+pytest=("$python" -m pytest -q -m gpu -p no:cacheprovider -p no:benchmark)
 parallel=()
 "$python" -c "import xdist" 2> /dev/null && parallel=(-n 6)
 # Exports compile on the host for seconds each and measure nothing: they run side by side, the rest one after the other.
@@ -50,12 +50,14 @@ section tests 170 "${pytest[@]}" tests/gpu --ignore tests/gpu/test_exports.py --
 section overhead 80 "$python" -m tests.gpu.overhead "$out"
 room=$(left)
 room=$((room > 200 ? 200 : room))
-section library "$room" "$python" -m tests.gpu.library "$out" "$((room - 8))" --sanitize
+section library "$room" "$python" -m tests.gpu.library "$out" "$((room - 8))"
 for file in tests/gpu/*timing*.py tests/gpu/*profile*.py; do
   name=$(basename "$file" .py)
   case $name in test_*|\*) continue ;; esac
   section "${name%_report}" 120 "$python" -m "tests.gpu.$name" "$out"
 done
+room=$(left)
+section sanitizer "$room" "$python" -m tests.gpu.library "$out/sanitized" "$((room - 8))" --sanitize --workers 3
 room=$(left)
 section branches "$room" "$python" -m tests.gpu.branches "$out" "$((room - 8))"
 "$python" -m tests.gpu.summary "$out"

@@ -9,6 +9,7 @@ _TITLES = (
     ("overhead", "Overhead per candidate", "overhead.md"),
     ("timing", "Timing", "timing.md"),
     ("profile", "Profiles", "profile.md"),
+    ("sanitizer", "Library under the sanitizer", "sanitized/side_by_side.md"),
     ("branches", "Branches of the built-in templates", "branches.md"),
     ("library", "Library, cuda and cpu side by side", "side_by_side.md"),
 )

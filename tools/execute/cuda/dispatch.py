@@ -7,7 +7,7 @@ from typing import Any
 
 from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.tools.execute.cuda.health import Health, probe_is_right
-from cuda_harness.tools.execute.cuda.pool import SPARES, NotStarted, Pool
+from cuda_harness.tools.execute.cuda.pool import NotStarted, Pool
 from cuda_harness.tools.execute.cuda.worker import Frame, Worker
 from cuda_harness.tools.execute.protocol import JobFault, JobNotRun
 
@@ -57,12 +57,12 @@ class Dispatch:
             self._pool.settle()  # a context made meanwhile would disturb the clock
         else:
             # The next candidate finds a context that is ready; none is made while a candidate's timing may follow.
-            self._pool.prepare(1 if key is None else SPARES)
+            self._pool.prepare(1 if key is None else None)
         lock = {"exclusive": alone, "timeout_s": self._lock_s, "ours": self._pool.pids()}
         try:
             return self._converse(worker, {**header, "lock": lock}, blobs, deadline_s, max_bytes, key)
         finally:
-            self._pool.prepare(1 if key is None and not alone else SPARES)
+            self._pool.prepare(1 if key is None and not alone else None)
 
     def _converse(
         self, worker: Worker, header: dict[str, Any], blobs: list[bytes], deadline_s: float, max_bytes: int, key: str | None

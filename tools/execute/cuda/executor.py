@@ -16,7 +16,7 @@ from cuda_harness.tools.execute.cuda.dispatch import LOCK_S, Dispatch
 from cuda_harness.tools.execute.cuda.health import PROBE, probe_frame
 from cuda_harness.tools.execute.cuda.lock import Claim, claim
 from cuda_harness.tools.execute.cuda.memory import GUARD, planned_bytes
-from cuda_harness.tools.execute.cuda.pool import NotStarted, Pool
+from cuda_harness.tools.execute.cuda.pool import SPARES, NotStarted, Pool
 from cuda_harness.tools.execute.cuda.wire import job_frame, job_result
 from cuda_harness.tools.execute.cuda.worker import (
     CHILD_MODULE,
@@ -62,14 +62,16 @@ class CudaExecutor:
     def __init__(
         self, device: int, *, cache: Path | None = None, cancel: threading.Event | None = None,
         environment: Mapping[str, str] | None = None, command: Command | None = None, compiler: Compiler | None = None,
-        claimed: Claim | None = None, lock_s: float = LOCK_S,
+        claimed: Claim | None = None, lock_s: float = LOCK_S, spares: int = SPARES,
     ) -> None:  # fmt: skip
         self.name = f"cuda:{device}"
         self._device, self._environment = device, dict(environment or {})
         self._claim = claimed
         self._compiler = compiler or Compiler(cache=cache)
         self._cancel = cancel or threading.Event()
-        self._pool = Pool(command or child_command(device), environment=environment, cancel=self._cancel)
+        self._pool = Pool(
+            command or child_command(device), environment=environment, cancel=self._cancel, spares=spares
+        )
         self._facts: dict[str, Any] | None = None
         self._lock = threading.Lock()
         self._resident: dict[tuple[str, str, int, int], int | None] = {}

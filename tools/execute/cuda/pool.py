@@ -30,11 +30,11 @@ class Pool:
 
     def __init__(
         self, command: Command, *, environment: Mapping[str, str] | None = None, cancel: threading.Event | None = None,
-        start_s: float = START_S,
+        start_s: float = START_S, spares: int = SPARES,
     ) -> None:  # fmt: skip
         self._make: Callable[[], Worker] = lambda: Worker(command, environment)
         self._cancel = cancel or threading.Event()
-        self._start_s = start_s
+        self._start_s, self._wanted = start_s, spares
         self._lock = threading.Lock()
         self._spares: list[Worker] = []
         self._kept: OrderedDict[str, Worker] = OrderedDict()
@@ -97,7 +97,7 @@ class Pool:
         """Put back a child that served no candidate."""
         with self._lock:
             self._busy.discard(worker)
-            if len(self._spares) < SPARES and not self._closed:
+            if len(self._spares) < self._wanted and not self._closed:
                 self._spares.insert(0, worker)
                 return
         worker.kill()
@@ -125,8 +125,9 @@ class Pool:
             worker.kill()
         return bool(idle)
 
-    def prepare(self, wanted: int = SPARES) -> None:
-        """Start spares until so many wait; returns at once."""
+    def prepare(self, most: int | None = None) -> None:
+        """Start spares until as many wait as are wanted, or `most`; returns at once."""
+        wanted = self._wanted if most is None else min(most, self._wanted)
         with self._lock:
             while len(self._spares) < wanted and not self._closed and not self._cancel.is_set():
                 self._spares.append(self._make())
