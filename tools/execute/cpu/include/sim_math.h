@@ -133,6 +133,13 @@ inline double bessel_i(int order, double x) {
 }
 }  // namespace sim
 
+// C23 libraries declare these too (glibc from 2.41 on): ours go by another name.
+#define rsqrt sim_rsqrt
+#define rsqrtf sim_rsqrtf
+#define sinpi sim_sinpi
+#define sinpif sim_sinpif
+#define cospi sim_cospi
+#define cospif sim_cospif
 SIM_BOTH(rsqrt, x, 1.0 / ::sqrt(x))
 SIM_BOTH(rcbrt, x, 1.0 / ::cbrt(x))
 SIM_BOTH(sinpi, x, sim::sine_of_pi(x))
