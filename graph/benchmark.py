@@ -137,7 +137,7 @@ class Bench:
         missing = len(todo) - done
         if missing and fatal is None:
             notes.append(
-                f"{missing} result(s) not run: {'interrupted' if self.cancelled.is_set() else 'the budget is spent'}"
+                f"{missing} result(s) not run: {'interrupted' if notes else 'the budget is spent'}"
             )
         document = self.results.finish(self.order.tasks, notes=notes)
         if fatal is not None:
