@@ -19,6 +19,7 @@ from cuda_harness.state.errors import ConfigError, ModelError, SandboxUnavailabl
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.archive.run_folder import new_run_id
 from cuda_harness.tools.benchmarks.binding import bind
+from cuda_harness.tools.benchmarks.clarify import Answers, answers_to, as_text
 from cuda_harness.tools.benchmarks.purse import Purse
 from cuda_harness.tools.benchmarks.results import Results, Row, empty_row
 from cuda_harness.tools.benchmarks.task import Level, Task
@@ -41,8 +42,8 @@ class Order:
     samples: int = 1
     jobs: int = 1
     baseline: Literal["one-shot"] | None = None
-    clarify: Mapping[tuple[int, int | None], str] = field(default_factory=dict)
-    """Further words for a task, by id and level (`None`: every level)."""
+    clarify: Mapping[tuple[int, int | None], Answers] = field(default_factory=dict)
+    """Answers for a task, by id and level (`None`: every level)."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """Budget of the whole suite: max_calls, max_tokens, max_usd, max_seconds."""
     executors: Sequence[str] = ("auto",)
@@ -136,9 +137,7 @@ class Bench:
                 executor.close()
         missing = len(todo) - done
         if missing and fatal is None:
-            notes.append(
-                f"{missing} result(s) not run: {'interrupted' if notes else 'the budget is spent'}"
-            )
+            notes.append(f"{missing} result(s) not run: {'interrupted' if notes else 'the budget is spent'}")
         document = self.results.finish(self.order.tasks, notes=notes)
         if fatal is not None:
             raise fatal
@@ -195,8 +194,11 @@ class Bench:
     def _one(self, row: Row, work: Work, budget: Budget) -> None:
         task, level, sample = work
         extra = self.order.clarify.get((task.id, level)) or self.order.clarify.get((task.id, None))
-        request = task.request(level) + (f"\nClarifications:\n{extra.strip()}\n" if extra else "")
-        row["clarified"] = bool(extra)
+        asking = isinstance(extra, Mapping) and not self.order.baseline
+        request = task.request(level)
+        if extra and not asking:
+            request += f"\nClarifications:\n{as_text(extra)}\n"
+            row["clarified"] = True
         name = f"{task.id:04d}-{level}-{sample}"
         settings = self.settings.model_copy(
             update={
@@ -218,8 +220,15 @@ class Bench:
             return
         from cuda_harness.graph import runner
 
-        context = RunContext(settings=settings, executor=self._executor(), cancelled=self.cancelled)
+        context = RunContext(
+            settings=settings, executor=self._executor(), cancelled=self.cancelled, ask=asking or None
+        )  # fmt: skip
         result = runner.generate(request, context=context)
+        if result.status == "question" and isinstance(extra, Mapping):
+            asked = [str(a["what"]) for a in (result.question or {}).get("assumptions", ())]
+            answer = answers_to(asked, extra)
+            row["clarified"] = bool(answer)
+            result = runner.resume(result.run_dir, context=context, answer=answer)
         self._take(row, work, result)
 
     def _take(self, row: Row, work: Work, result: "RunResult") -> None:

@@ -46,6 +46,10 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         "graded": len(graded),
         "not_graded": len(rows) - len(graded),
         "refused": sum(r["status"] == "refused" for r in rows),
+        "clarified": sum(bool(r["clarified"]) for r in rows),
+        "func_percent_clarified": _percent(
+            sum(bool(r["func"]) for r in graded if r["clarified"]), sum(bool(r["clarified"]) for r in graded)
+        ),
         "comp_percent": _percent(sum(bool(r["comp"]) for r in graded), len(graded)),
         "func_percent": _percent(len(functional), len(graded)),
         "func_official_percent": _percent(sum(bool(r["func_official"]) for r in graded), len(graded)),

@@ -9,6 +9,7 @@ from typing import Any
 _COLUMNS = (
     ("results", "results"), ("not graded", "not_graded"), ("refused", "refused"), ("Comp %", "comp_percent"),
     ("Func %", "func_percent"), ("Func % (official data)", "func_official_percent"),
+    ("clarified", "clarified"), ("Func % of clarified", "func_percent_clarified"),
     ("score, zeros", "score_mean_with_zeros"), ("score, functional", "score_mean_functional"),
     ("speed, zeros", "speed_vs_reference_mean_with_zeros"),
     ("speed, geomean", "speed_vs_reference_geomean_functional"),
@@ -17,7 +18,7 @@ _COLUMNS = (
     ("seconds", "seconds"),
 )  # fmt: skip
 _TASKS = (
-    "id", "kind", "level", "sample", "status", "comp", "func", "outcome", "failure_class", "speed_vs_reference", "score",
+    "id", "kind", "level", "sample", "clarified", "status", "comp", "func", "outcome", "failure_class", "speed_vs_reference", "score",
     "calls", "seconds", "detail",
 )  # fmt: skip
 _STYLE = (

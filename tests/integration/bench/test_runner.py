@@ -12,7 +12,7 @@ from cuda_harness.graph.benchmark import Bench, Order, spec_for
 from cuda_harness.state.budget import Budget
 from cuda_harness.state.errors import ConfigError, ExecutorUnavailable, ModelUnavailable
 from cuda_harness.state.settings import ModelSettings, Settings
-from cuda_harness.tools.benchmarks.clarify import read_clarifications
+from cuda_harness.tools.benchmarks.clarify import answers_to, as_text, read_clarifications
 from cuda_harness.tools.benchmarks.purse import Purse
 from cuda_harness.tools.benchmarks.results import Row
 from cuda_harness.tools.benchmarks.task import read_tasks
@@ -106,7 +106,11 @@ def test_clarifications(tmp_path: Path) -> None:
     assert read_clarifications(path) == {
         (3, 3): "- lr = 0.1\n- eps = 1e-8",
         (4, None): "rows first",
-        (5, None): "- eps: 1e-6",
+        (5, None): {"eps": "1e-6"},
+    }
+    assert as_text({"eps": "1e-6"}) == "- eps: 1e-6"
+    assert answers_to(["smallest size", "the eps of the norm"], {"EPS": "1e-6", "lr": "0.1"}) == {
+        "the eps of the norm": "1e-6"
     }
     path.write_text('{"level": 3}\n')
     with pytest.raises(ConfigError):
