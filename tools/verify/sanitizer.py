@@ -4,12 +4,14 @@ import shutil
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from cuda_harness.state.results import CompileOk, CompileResult
 from cuda_harness.state.suite import Case
+from cuda_harness.tools.execute.cuda.lock import LockTimeout
 from cuda_harness.tools.execute.protocol import Job
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.process import ProgramMissing, run
@@ -42,6 +44,10 @@ class RunsFiles(Protocol):
         """Return its environment."""
         ...
 
+    def shared(self) -> AbstractContextManager[object]:
+        """Return the device's lock, which a clock may hold alone."""
+        ...
+
 
 @dataclass(frozen=True)
 class ToolResult:
@@ -71,8 +77,11 @@ def sanitizer_stage(climb: Climb) -> str:
     job = replace(
         job_for(climb, plan, (climb.suite.inputs(case),), "plain", deadline_s=left), own_allocations=True, full_output=False
     )  # fmt: skip
-    with tempfile.TemporaryDirectory(prefix="cuda-harness-sanitizer-") as folder:
-        results = watch(executor, program, job, Path(folder), seconds=left)
+    try:
+        with executor.shared(), tempfile.TemporaryDirectory(prefix="cuda-harness-sanitizer-") as folder:
+            results = watch(executor, program, job, Path(folder), seconds=left)
+    except LockTimeout as exc:
+        return f"not measured: {exc}"
     return _told(climb, case, results)
 
 

@@ -5,6 +5,7 @@ import math
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from cuda_harness.state.results import CompileOk, CompileRejected, CompileResult
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cuda.dispatch import LOCK_S, Dispatch
 from cuda_harness.tools.execute.cuda.health import PROBE, probe_frame
-from cuda_harness.tools.execute.cuda.lock import Claim, claim
+from cuda_harness.tools.execute.cuda.lock import Claim, Held, claim, device_lock
 from cuda_harness.tools.execute.cuda.memory import GUARD, planned_bytes
 from cuda_harness.tools.execute.cuda.pool import SPARES, NotStarted, Pool
 from cuda_harness.tools.execute.cuda.wire import job_frame, job_result
@@ -207,6 +208,10 @@ class CudaExecutor:
         """
         argv = [sys.executable, "-P", "-m", CHILD_MODULE, "--once", str(path), "--device", str(self._device)]
         return [*argv, "--answer", str(answer)] if answer is not None else argv
+
+    def shared(self) -> AbstractContextManager[Held]:
+        """Return the GPU's lock for programs behind `once_command`, shared with other checks; LockTimeout on entering."""
+        return device_lock(self.facts()["uuid"], exclusive=False, timeout_s=LOCK_S)
 
     def once_environment(self) -> dict[str, str]:
         """Return the environment for `once_command`."""

@@ -1,9 +1,11 @@
 """The sanitizer stage: logs become typed findings, a missing tool is no verdict, one that hangs is ended."""
 
+import contextlib
 import os
 import stat
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from tests.unit.tools.verify.test_ladder import (
 )
 
 from cuda_harness.state.results import CompileRejected, CompileResult
+from cuda_harness.tools.execute.cuda.lock import LockTimeout
 from cuda_harness.tools.execute.protocol import Job
 from cuda_harness.tools.verify.sanitizer_log import Tool, parse_log
 
@@ -126,6 +129,9 @@ class FileExecutor(ScriptedExecutor):
     def once_command(self, path: Path, answer: Path | None = None) -> list[str]:
         return ["target", str(path)]
 
+    def shared(self) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
     def once_environment(self) -> dict[str, str]:
         return {"PATH": self.folder}
 
@@ -231,6 +237,20 @@ def test_a_tool_that_hangs_is_ended_with_all_it_started(
     for pid in pids.read_text().split():
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid), 0)
+
+
+def test_a_gpu_that_somebody_holds_is_waited_for_and_then_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held(_self: FileExecutor) -> AbstractContextManager[None]:
+        uuid = "GPU-1"
+        raise LockTimeout(uuid, 3, "17")
+
+    monkeypatch.setattr(FileExecutor, "shared", held)
+    found = watched(tmp_path, f"log.write({CLEAN!r})")
+
+    assert found.accepted
+    assert "GPU-1 is held by process 17" in found.stage("sanitizer").detail
 
 
 def test_sizes_at_which_it_does_not_compile_are_said(tmp_path: Path) -> None:
