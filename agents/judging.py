@@ -8,6 +8,7 @@ from cuda_harness.state.suite import Inputs
 if TYPE_CHECKING:
     from cuda_harness.agents.context import Services
     from cuda_harness.tools.profile.session import Clock
+    from cuda_harness.tools.profile.workload import Workload
     from cuda_harness.tools.synthesize.suite import Suite
 
 
@@ -21,6 +22,20 @@ def suite_of(services: "Services", ir: KernelIR) -> "Suite":
         ir, folder.read_text("suite/reference.py"), runner=services.references, seed=services.seed, specs=specs,
         folder=folder.path("suite"),
     )  # fmt: skip
+
+
+def workload_of(services: "Services", ir: KernelIR) -> "Workload":
+    """Return the contents that all kernels of the run are timed on, and the truths of timed calls.
+
+    Drawn once: at large sizes that takes longer than timing does.
+    """
+    from cuda_harness.tools.profile.workload import workload
+
+    def make() -> "Workload":
+        return workload(ir, suite=suite_of(services, ir))
+
+    made: Workload = services._once("workload", make)  # noqa: SLF001 - one of the run's tools, made on first use
+    return made
 
 
 def clock_of(services: "Services") -> "Clock | None":

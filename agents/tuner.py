@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 
 from cuda_harness.agents.context import RunContext
 from cuda_harness.agents.gate import design_sha256
-from cuda_harness.agents.judging import clock_of, suite_of
+from cuda_harness.agents.judging import clock_of, suite_of, workload_of
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.errors import StateError
 from cuda_harness.state.harness import BranchTunerView, StateUpdate, TunerView, node
@@ -44,11 +44,10 @@ def _tuned(last: Attempt, number: int, ir: "KernelIR", target: str, services: "S
     if clock is None or all(len(values) <= 1 for values in tunables.values()):
         return None
     from cuda_harness.tools.profile.tuning import tune
-    from cuda_harness.tools.profile.workload import workload
 
     suite = suite_of(services, ir)
     found = tune(
-        kernel, workload(ir, suite=suite), clock, suite=suite, arch=target or services.target,
+        kernel, workload_of(services, ir), clock, suite=suite, arch=target or services.target,
         seed=services.seed & 0x7FFFFFFF,
     )  # fmt: skip
     if isinstance(found, TimingNotMeasured):

@@ -4,7 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from cuda_harness.agents.ideas import Proposal, propose
-from cuda_harness.agents.judging import clock_of, suite_of
+from cuda_harness.agents.judging import clock_of, suite_of, workload_of
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.errors import StateError
 from cuda_harness.state.harness import EvolverView
@@ -13,7 +13,13 @@ from cuda_harness.state.results import Timing, TimingNotMeasured
 from cuda_harness.state.rounds import Contest
 from cuda_harness.state.targets import facts_of
 from cuda_harness.tools.evolve.contest import by_counts, by_time, measured
-from cuda_harness.tools.evolve.counts import executed_counts, static_counts
+from cuda_harness.tools.evolve.counts import (
+    count_run,
+    counting_sizes,
+    executed_counts,
+    launches_at_target,
+    static_counts,
+)
 from cuda_harness.tools.evolve.skills import pick_skills
 from cuda_harness.tools.evolve.traits import Evidence, evidence_of
 
@@ -45,11 +51,36 @@ class Scales:
         return evidence_of(self._ir, kernel, attempt.profile, self.counts(attempt))
 
     def counts(self, attempt: Attempt) -> dict[str, float]:
-        """Return what can be said of a kernel without a clock."""
+        """Return what can be said of a kernel without a clock; where it was not timed, one run is counted."""
         kernel = self._services.folder.load_kernel(attempt.id)
         facts = attempt.verdict.kernels if attempt.verdict else ()
         counted = attempt.profile.metrics if attempt.profile else {}
-        return {**static_counts(kernel, facts), **executed_counts(counted)}
+        if not isinstance(attempt.timing, Timing):
+            counted = {**counted, **self._counted(attempt)}
+        found = {**static_counts(facts), **executed_counts(counted), **counted}
+        executor = self._services.check_executor or self._services.executor
+        launches = launches_at_target(
+            kernel, self._ir, executor, arch=self._state.target or self._services.target
+        )
+        return found if launches is None else {**found, "launches": launches}
+
+    def _counted(self, attempt: Attempt) -> dict[str, float]:
+        """Return an executor's counts, kept beside the attempt so that they are taken once."""
+        services = self._services
+        place = f"{services.folder.attempt_dir(attempt.id)}/counts.json"
+        if services.folder.exists(place):
+            return {str(k): float(v) for k, v in services.folder.read_json(place)["facts"].items()}
+        executor = services.check_executor
+        if executor is None:
+            return {}
+        found = count_run(
+            services.folder.load_kernel(attempt.id), self._ir, suite_of(services, self._ir), executor,
+            arch=self._state.target or services.target, seed=services.seed,
+        )  # fmt: skip
+        services.folder.write_json(
+            place, {"sizes": counting_sizes(self._ir), "executor": executor.name, "facts": found}
+        )
+        return found
 
     def contest(self, base: Attempt, challenger: Attempt, *, number: int) -> Contest:
         """Return whether the challenger beats the base, by time where both were timed."""
@@ -75,10 +106,9 @@ class Scales:
         clock = clock_of(services)
         if clock is None:
             return TimingNotMeasured(reason=f"executor {services.executor.name!r} does not time plans")
-        suite = suite_of(services, self._ir)
         found = compare(
             services.folder.load_kernel(base.id), services.folder.load_kernel(challenger.id), self._ir, clock,
-            suite=suite, arch=self._state.target or services.target, seed=seed,
+            work=workload_of(services, self._ir), arch=self._state.target or services.target, seed=seed,
         )  # fmt: skip
         services.folder.write_json(
             f"{services.folder.attempt_dir(challenger.id)}/against-{base.id:03d}-{seed}.json", _plain(found)

@@ -1,21 +1,29 @@
 """What can be said of a kernel without a clock: the compiler's facts, and what an executor counts."""
 
+import math
 from collections.abc import Mapping
 
+from cuda_harness.state.expr import ExprError
+from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import KernelFacts
-from cuda_harness.tools.evolve.traits import count_launches
+from cuda_harness.tools.execute.protocol import Executor, Job, JobOk, LaunchOp, Program, WhileOp
+from cuda_harness.tools.ir.placement import expand_on
+from cuda_harness.tools.ir.program import PlanFault
+from cuda_harness.tools.synthesize.suite import Suite
+from cuda_harness.tools.toolchain.source import inspect
 
-SECTOR_BYTES = 32
-"""Global memory moves in sectors of this size (CUDA best practices guide, coalesced access)."""
+MOST_ELEMENTS = 1 << 16
+"""Elements of all tensors together at which a kernel is counted: some hundred blocks, a second or two."""
+DEADLINE_S = 60.0
 
 
-def static_counts(kernel: Kernel, facts: tuple[KernelFacts, ...]) -> dict[str, float]:
-    """Return what compiler and plan say, over all entries: the largest registers and shared memory, all spills.
+def static_counts(facts: tuple[KernelFacts, ...]) -> dict[str, float]:
+    """Return what the compiler says, over all entries: the largest registers and shared memory, all spills.
 
     A quantity that one entry lacks is left out: a part is no whole.
     """
-    found: dict[str, float] = {"launches": float(count_launches(kernel))}
+    found: dict[str, float] = {}
     registers = [k.registers for k in facts]
     shared = [k.shared_bytes for k in facts]
     spills = [n for k in facts for n in (k.spill_store_bytes, k.spill_load_bytes)]
@@ -35,6 +43,8 @@ def executed_counts(facts: Mapping[str, float]) -> dict[str, float]:
         held = [facts[part] for part in parts if part in facts]
         if len(held) == len(parts):
             found[name] = float(sum(held))
+    if facts.get("blocks") and "barriers" in facts:
+        found["barriers_per_block"] = facts["barriers"] / facts["blocks"]
     return found
 
 
@@ -43,6 +53,80 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "global_bytes": ("global_load_bytes", "global_store_bytes"),
     "shared_bank_conflicts": ("shared_bank_conflicts",),
     "atomics": ("atomics",),
-    "barriers": ("barriers",),
     "instructions": ("instructions",),
 }
+
+
+def counting_sizes(ir: KernelIR) -> dict[str, int]:
+    """Return the sizes at which kernels of this IR are counted: the target's, halved until they are quick to run.
+
+    They depend on the IR alone, so two kernels are always counted at the same ones.
+    """
+    sizes = ir.target_dims
+    while _elements(ir, sizes) > MOST_ELEMENTS:
+        for dim in sorted(ir.dims, key=lambda d: (-sizes[d.name], d.name)):
+            smaller = {**sizes, dim.name: sizes[dim.name] // 2}
+            if sizes[dim.name] > 32 and ir.admits(smaller):
+                sizes = smaller
+                break
+        else:
+            return sizes
+    return sizes
+
+
+def count_run(
+    kernel: Kernel, ir: KernelIR, suite: Suite, executor: Executor, *, arch: str, seed: int
+) -> dict[str, float]:
+    """Return what an executor with a check mode counts in one run at `counting_sizes`; empty where it cannot.
+
+    A run that fails here says nothing new: the ladder has judged the kernel.
+    """
+    sizes = counting_sizes(ir)
+    case = suite.cases("target", target=sizes)[0]
+    program = expand_on(
+        executor, kernel, ir, dims=case.dims, scalars=case.scalars, kernels=inspect(kernel.source).kernels, arch=arch
+    )  # fmt: skip
+    if isinstance(program, PlanFault):
+        return {}
+    options = kernel.plan.compile
+    done = executor.run(
+        Job(
+            source=kernel.source, program=program, calls=(suite.inputs(case),), mode="check", count=True, poison=seed & 0xFFFF,
+            fast_math=options.fast_math, max_registers=options.max_registers, arch=arch, deadline_s=DEADLINE_S, full_output=False,
+        )
+    )  # fmt: skip
+    if not isinstance(done, JobOk):
+        return {}
+    blocks = sum(math.prod(op.grid) for op in launched(program))
+    return {**done.facts, **({"blocks": float(blocks)} if blocks else {})}
+
+
+def launched(program: Program) -> list[LaunchOp]:
+    """Return the launches of a program, those of a loop over a flag once."""
+    found: list[LaunchOp] = []
+    waiting = list(program.ops)
+    while waiting:
+        op = waiting.pop(0)
+        if isinstance(op, LaunchOp):
+            found.append(op)
+        elif isinstance(op, WhileOp):
+            waiting = [*op.body, *waiting]
+    return found
+
+
+def launches_at_target(kernel: Kernel, ir: KernelIR, executor: Executor, *, arch: str) -> float | None:
+    """Return how many launches the plan makes at the target size: conditions decided, loops over sizes unrolled.
+
+    `None` where the plan does not expand there.
+    """
+    program = expand_on(
+        executor, kernel, ir, dims=ir.target_dims, scalars={}, kernels=inspect(kernel.source).kernels, arch=arch
+    )  # fmt: skip
+    return None if isinstance(program, PlanFault) else float(len(launched(program)))
+
+
+def _elements(ir: KernelIR, sizes: Mapping[str, int]) -> int:
+    try:
+        return sum(math.prod(t.dims(sizes)) for t in ir.tensors)
+    except ExprError:
+        return 0

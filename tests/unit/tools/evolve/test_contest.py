@@ -56,9 +56,10 @@ def test_a_comparison_that_contradicts_itself_is_taken_once_more() -> None:
             "but worse in bytes of spilled",
         ),
         ({"registers": 20.0}, {"registers": 60.0}, False, "the same in everything"),
-        ({"registers": 70.0}, {"registers": 120.0}, False, "worse in registers"),
+        ({"registers": 90.0}, {"registers": 120.0}, False, "worse in registers"),
         ({"launches": 2.0}, {"launches": 1.0}, True, "better in launches"),
-        ({"barriers": 0.0}, {"barriers": 4.0}, False, "worse in barriers"),
+        ({"barriers_per_block": 0.0}, {"barriers_per_block": 4.0}, False, "the same in everything"),
+        ({"barriers_per_block": 0.0}, {"barriers_per_block": 40.0}, False, "worse in barriers a block"),
         ({"launches": 1.0}, {"atomics": 1.0}, False, "nothing that both"),
     ],
 )
