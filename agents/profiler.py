@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from langgraph.runtime import Runtime
 
 from cuda_harness.agents.context import RunContext, Services
-from cuda_harness.agents.judging import clock_of, suite_of
+from cuda_harness.agents.judging import clock_of, workload_of
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.harness import ProfilerView, StateUpdate, node
 from cuda_harness.state.results import (
@@ -20,7 +20,6 @@ from cuda_harness.state.results import (
 if TYPE_CHECKING:
     from cuda_harness.tools.profile.session import Clock
     from cuda_harness.tools.profile.timing import Baseline
-    from cuda_harness.tools.profile.workload import Workload
 
 Measured = tuple[Timing | TimingNotMeasured, Profile]
 
@@ -101,22 +100,11 @@ def _clock(services: Services, attempt: Attempt) -> "Clock | None":
 
 
 class _Bench:
-    """One workload for all kernels of this step: contents are drawn once."""
+    """Times kernels of one run on its own contents."""
 
     def __init__(self, services: Services, state: ProfilerView, clock: "Clock") -> None:
         self.services, self.state, self.clock = services, state, clock
         self.arch = state.target or services.target
-        self._work: Workload | None = None
-
-    def work(self) -> "Workload":
-        """Return contents and truths at the target size."""
-        from cuda_harness.tools.profile.workload import workload
-
-        if self._work is None:
-            ir = self.state.ir
-            assert ir is not None  # noqa: S101 - the caller asked
-            self._work = workload(ir, suite=suite_of(self.services, ir))
-        return self._work
 
     def measure(self, attempt: Attempt) -> Measured:
         """Return time and profile; what cannot be measured says why, and costs the kernel nothing."""
@@ -125,7 +113,9 @@ class _Bench:
         from cuda_harness.tools.profile.timing import time_kernel
 
         kernel = self.services.folder.load_kernel(attempt.id)
-        work = self.work()
+        ir = self.state.ir
+        assert ir is not None  # noqa: S101 - the caller asked
+        work = workload_of(self.services, ir)
         found = ceilings(self.clock)
         limits = found if isinstance(found, Ceilings) else None
         timing = time_kernel(
