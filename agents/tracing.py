@@ -35,6 +35,7 @@ def tool_ran(
     except RuntimeError:
         return
     end = datetime.now(UTC)
+    run_id = None  # one run has one id, in every trace
     for tracer in getattr(manager, "handlers", ()):
         if not isinstance(tracer, LangChainTracer):
             continue
@@ -42,8 +43,9 @@ def tool_ran(
         if node is None:
             continue
         child = node.create_child(
-            name, run_type="tool", inputs=dict(inputs), outputs=dict(outputs), error=error, tags=list(tags),
+            name, run_id=run_id, run_type="tool", inputs=dict(inputs), outputs=dict(outputs), error=error, tags=list(tags),
             start_time=end - timedelta(seconds=seconds), end_time=end, extra={"metadata": dict(metadata or {})},
         )  # fmt: skip
+        run_id = child.id
         with contextlib.suppress(Exception):  # a tracer of somebody else's never touches the run
             child.post()
