@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from cuda_harness.state.settings import Settings
 
 Model = Annotated[str | None, typer.Option(help="offline, openai:NAME, replay:FILE or record:FILE:SPEC.")]
-ExecutorName = Annotated[str | None, typer.Option("--executor", help="auto, cpu, cuda or cuda:N.")]
+ExecutorName = Annotated[
+    str | None, typer.Option("--executor", help="auto, cpu, cuda, cuda:N or cuda:auto (the least busy).")
+]
 Target = Annotated[str | None, typer.Option(help="GPU architecture to compile for, for example sm_90a.")]
 MaxCalls = Annotated[int | None, typer.Option(help="Most model calls.")]
 MaxTokens = Annotated[int | None, typer.Option(help="Most tokens, input and output together.")]
