@@ -29,6 +29,8 @@ PLAIN = frozenset({"normal", "negated", "ties", "equal", "sorted", "sparse"})
 """Regimes in which a formula may vote."""
 _NODES = 300_000
 """Nodes one case may visit: well under a second."""
+_CASES = 12
+"""Cases that are asked, spread over sizes and regimes."""
 _EXACT = 2.0**53
 _TOO_MUCH = "it takes too many operations"
 
@@ -93,6 +95,7 @@ def vote(
     if any(_two_readings(n) for b in problem.bound for n in walk(b.statement.value)):
         return Vote(0, "not evaluated: it is not clear whether a factor after a reduction belongs to it")
     asked = [c for c in cases if c.regime in PLAIN and c.id in truths]
+    asked = asked[:: -(-len(asked) // _CASES) or 1]
     evaluated, reason = 0, "no case of a plain regime"
     first: Contradiction | None = None
     for case in asked:
