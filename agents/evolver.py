@@ -78,16 +78,15 @@ def decide(state: EvolverView, judge: Judge) -> StateUpdate:
         rounds[settled.number] = changed[settled.number] = settled
         base = state.attempts[settled.base_after]
     stop = why_stop(state, rounds, base, judge)
-    if stop is not None:
-        return {"decision": _stopped(base), "stop": stop, "rounds": changed}
-    planned = plan_round(state, rounds, base, judge)
-    if not planned.branches:
+    planned = plan_round(state, rounds, base, judge) if stop is None else None
+    if planned is None or not planned.branches:
         detail = f"attempt {base.id} is the best; no idea that fits it is left"
-        return {
-            "decision": _stopped(base),
-            "stop": Stop(reason="strategies_exhausted", detail=detail),
-            "rounds": changed,
-        }
+        stop = stop or Stop(reason="strategies_exhausted", detail=detail)
+        confirmed = confirm(rounds, state, stop, judge)
+        if confirmed is not None:
+            rounds[confirmed.number] = changed[confirmed.number] = confirmed
+            base = state.attempts[confirmed.base_after]
+        return {"decision": _stopped(base), "stop": stop, "rounds": changed}
     decision = Decision(
         action="branch",
         parent=base.id,
@@ -146,6 +145,30 @@ def settle(open_round: Round, attempts: Mapping[int, Attempt], judge: Judge) -> 
             "reason": reason[:4_000],
         }
     )
+
+
+def confirm(rounds: Mapping[int, Round], state: EvolverView, stop: Stop, judge: Judge) -> Round | None:
+    """Return the newest round with its finalists timed anew, `None` where there is nothing to confirm or no time.
+
+    The last winner was the luckiest of several: it is delivered only if it clears the kernel that it replaced once
+    more, on a seed that nothing was chosen by.
+    """
+    newest = rounds[max(rounds)] if rounds else None
+    won = [r for r in rounds.values() if r.winner is not None]
+    if newest is None or not won or newest.final is not None or stop.reason not in _CALM:
+        return None
+    last = won[-1]
+    if last.winner is None or not any(c.better and c.basis == "time" for c in last.contests):
+        return None
+    number = _FINAL + newest.number
+    final = judge.contest(state.attempts[last.base], state.attempts[last.winner], number=number)
+    return newest.model_copy(update={"final": final})
+
+
+_FINAL = 1_000_000
+"""Number of the contest of finalists, so that its seed is none that a round used."""
+_CALM = frozenset({"target_reached", "no_gain", "strategies_exhausted", "budget"})
+"""Stops after which there is time to measure once more."""
 
 
 def challenger_of(plan: BranchPlan, attempts: Mapping[int, Attempt]) -> Attempt | None:

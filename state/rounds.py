@@ -77,10 +77,14 @@ class Round(Model):
     winner: int | None = None
     """The new base, `None` when no branch cleared the old one."""
     reason: Short = ""
+    final: Contest | None = None
+    """Set at the end of the search: the last winner and the kernel that it replaced, timed anew on a fresh seed."""
 
     @property
     def base_after(self) -> int:
-        """The base that the next round starts from."""
+        """The base that the next round starts from, or that is delivered."""
+        if self.final is not None:
+            return self.final.challenger if self.final.better else self.final.base
         return self.base if self.winner is None else self.winner
 
 

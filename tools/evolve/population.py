@@ -60,6 +60,7 @@ def path_to(graph: "nx.DiGraph[int]", attempt: int) -> list[int]:
 def rounds_as_rows(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt]) -> list[dict[str, Any]]:
     """Return each branch of each round as one row: what it tried, what was expected, what came of it and why."""
     rows = []
+    finals = {r.final.challenger: r.final for r in rounds.values() if r.final is not None}
     for number in sorted(rounds):
         settled = rounds[number]
         for plan in settled.branches:
@@ -73,6 +74,7 @@ def rounds_as_rows(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt])
                     "basis": contest.basis if contest else None, "ratio": contest.ratio if contest else None,
                     "ci95": list(contest.ci95) if contest and contest.ci95 else None,
                     "kept": contest is not None and contest.challenger == settled.winner,
+                    "confirmed": finals[contest.challenger].better if contest and contest.challenger in finals else None,
                     "reason": contest.reason if contest else _unverified(own),
                 }
             )  # fmt: skip

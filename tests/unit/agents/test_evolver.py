@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fakes.judge import FakeJudge
+from tests.fakes.judge import FakeJudge, Ratio
 from tests.fakes.services import FakeRuntime, FakeServices
 
 from cuda_harness.agents.evolver import choose_next, decide
@@ -15,6 +15,7 @@ from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.budget import Budget, Stop
 from cuda_harness.state.harness import EvolverView, ProfilerView
 from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.lineage import base_of
 from cuda_harness.state.results import Failure, KernelFacts, Timing, TimingNotMeasured, Verdict
 from cuda_harness.state.rounds import BranchEnd
 
@@ -125,6 +126,32 @@ def test_a_branch_whose_interval_clears_the_base_becomes_base() -> None:
     assert state.decision.parent == state.rounds[2].base == 2
     assert state.rounds[2].branches[0].first == 10
     assert settled.branches[0].strategy not in {b.strategy for b in state.rounds[2].branches}
+
+
+@pytest.mark.parametrize(("again", "delivered"), [(1.2, 2), (1.0, 1)])
+def test_the_last_winner_must_clear_the_base_once_more_on_a_fresh_seed(again: float, delivered: int) -> None:
+    numbers: list[int] = []
+
+    def measure(_base: int, _challenger: int, number: int) -> Ratio:
+        numbers.append(number)
+        ratio = 1.2 if len(numbers) == 1 else again
+        return Ratio(ratio, (ratio - 0.02, ratio + 0.02))
+
+    state, fake = started(Budget(rounds=1), measure=measure)
+    state = joined(state, timed(2, 80.0, branch="r1b1"))
+    update = decide(state, fake)
+    assert update["stop"] is not None
+    assert update["stop"].reason == "budget"
+    settled = update["rounds"][1]
+    assert settled.final is not None
+    assert (settled.winner, settled.base_after) == (2, delivered)
+    assert numbers[0] != numbers[1]
+    best = base_of(state.attempts, update["rounds"])
+    assert best is not None
+    assert best.id == delivered
+    again_stopped = decide(after(state, update), fake)
+    assert again_stopped["rounds"] == {}
+    assert len(numbers) == 2
 
 
 def test_two_rounds_without_a_gain_end_the_search() -> None:
