@@ -76,7 +76,7 @@ def read_dtype(text: Marked, details: Details) -> None:
         while match is not None:
             found.setdefault(dtype, match[0])
             if match[0].endswith("s") and re.search(
-                r"\d ?$", text.text[: match.start()]
+                r"\d[kmg]? ?$", text.text[: match.start()]
             ):  # `1000 integers` is a count as well
                 text.text = f"{text.text[: match.start()]}elements {text.text[match.start() :]}"
             match = text.take(rf"\b(?:(?:in|as) )?(?:{pattern})(?: precision)?\b")
@@ -107,16 +107,22 @@ def _take_index_type(text: Marked, found: dict[str, str], details: Details) -> N
 _ROWS = (
     r"(?:(?:of|over|for|in|along|within|across|on|to|from|inside|down) )?(?:each|every|all|the individual|individual) (?:of the )?(?:single |individual |separate )?rows?(?: of| in| separately| independently)?",
     r"(?:per|by) row(?! of)", r"row (?:wise|by row)|rowwise", r"row(?= (?:sums?|means?|max|min|averages?|norms?|variances?|totals?|maxim|minim))",
-    r"(?:over|along|across|on|in) (?:the |its )?(?:last|final|innermost|inner|trailing|feature|class|channel|hidden|second|column) (?:axis|dimension|dim)",
+    r"(?:over|along|across|on|in) (?:the |its )?(?:last|final|innermost|inner|trailing|feature|class|channel|hidden|column) (?:axis|dimension|dim)",
     r"(?:over|along|across|on) (?:the )?(?:features?|classes|hidden dimension|channels)", r"across (?:the )?columns",
     r"(?:over|along|across|on|in)? ?(?:the )?(?:axis|dim|dimension) ?(?:=|:|number)? ?-1", r"of (?:the )?rows", r"(?:each|every) (?:sample|vector|token|example)(?= |$|\.|,)",
 )  # fmt: skip
 _COLUMNS = (
     r"(?:(?:of|over|for|in|along|within|across|on|to|from|down|inside) )?(?:each|every|all|the individual|individual) (?:of the )?(?:single |individual |separate )?columns?(?: of| in| separately| independently)?",
     r"(?:per|by) column", r"column (?:wise|by column)|columnwise", r"column(?= (?:sums?|means?|max|min|averages?|norms?|variances?|totals?|maxim|minim))",
-    r"(?:over|along|across|on|in) (?:the )?(?:first|leading|outer|outermost|batch|row) (?:axis|dimension|dim)", r"across (?:the )?rows", r"down (?:the )?columns?",
-    r"of (?:the )?columns", r"over (?:the )?batch",
+    r"(?:over|along|across|on|in) (?:the )?row (?:axis|dimension|dim)", r"across (?:the )?rows", r"down (?:the )?columns?",
+    r"of (?:the )?columns",
 )  # fmt: skip
+_COUNTED: tuple[tuple[int, str], ...] = (
+    (0, r"(?:over|along|across|on|in) (?:the |its )?(?:first|leading|outer|outermost|batch) (?:axis|dimension|dim)|over (?:the )?batch"),
+    (1, r"(?:over|along|across|on|in) (?:the |its )?second (?:axis|dimension|dim)"),
+    (2, r"(?:over|along|across|on|in) (?:the |its )?third (?:axis|dimension|dim)"),
+)  # fmt: skip
+"""Axes that are counted from the front."""
 _ALL = (
     r"(?:of|over|across|for|on) (?:all|every)(?: of)?(?: the| its)? (?:elements|entries|values|numbers|items|of it)|(?:(?:of|over|across) )?everything|over all axes|over every element",
     r"(?:of|over|across) (?:an?|the) (?:entire|whole|full|complete)", r"(?:in)?to (?:a |one )?(?:single )?(?:scalar|number|value)(?: output| result)?",
@@ -136,6 +142,9 @@ def read_axis(text: Marked, details: Details) -> None:
         match = text.take(
             r"\b(?:(?:over|along|across|on|in|for) )?(?:the )?(?:axis|dim|dimension) ?(?:=|:|number)? ?(?P<axis>-?\d)(?!\d| ?(?:x|by)\b)"
         )
+    for number, pattern in _COUNTED:
+        while (match := text.take(rf"\b(?:{pattern})(?!\w)")) is not None:
+            found.append((number, match[0]))
     for axis, patterns in ((-1, _ROWS), (-2, _COLUMNS), ("all", _ALL)):
         for pattern in patterns:
             while (match := text.take(rf"\b(?:{pattern})(?!\w)")) is not None:

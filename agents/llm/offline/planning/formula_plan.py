@@ -44,6 +44,8 @@ class FormulaPlanner(FormulaAxes):
         if self.details.axis not in {None, "all"}:
             msg = f"{self.details.axis_text!r} beside a formula without indices; write the formula with explicit indices"
             raise Refusal(msg)
+        if self.details.noun == "matrix" and "elementwise" not in self.details.flags:
+            self._refuse_products()
         axes = Shaper(self.recipe, self.sizes, self.details).common()
         self.recipe.axes = axes
         variables = tuple(v for v, _ in axes)
@@ -65,6 +67,15 @@ class FormulaPlanner(FormulaAxes):
         if not any(accesses(s.value) for s in self.statements):
             msg = "no array goes into the formula"
             raise Refusal(msg)
+
+    def _refuse_products(self) -> None:
+        """Refuse `A*B` beside the word matrix: it may be either product."""
+        for node in (n for s in self.statements for n in walk(s.value)):
+            if isinstance(node, Binary) and node.op == "*" and isinstance(node.right, Name):
+                left = node.left.right if isinstance(node.left, Binary) else node.left
+                if isinstance(left, Name) and left.name.isupper() and node.right.name.isupper():
+                    msg = f"'{left.name}*{node.right.name}' of matrices can be the matrix product or element by element; say which"
+                    raise Refusal(msg)
 
     def _scalar_names(self, names: list[str]) -> set[str]:
         told = {

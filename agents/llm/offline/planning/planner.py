@@ -107,7 +107,7 @@ _AFFINE = re.compile(
 )
 """`y = Wx + b`: a matrix has a capital letter, a vector a small one."""
 _GRAM = re.compile(
-    r"(?<![\w\])])(?:[A-Z]\w?\s*=\s*)?(?P<x>[A-Z])\s*(?:\^\s*T|\.T)\s*[*@]?\s*(?P=x)(?![\w\[(^.])"
+    r"(?<![\w\])])(?:[A-Z]\w?\s*=\s*)?(?P<x>[A-Z])\s*(?:\^\s*T|\.T)\s*[*@]?\s*(?P=x)(?![\w\[(^]|\.\w)"
 )
 """`A^T A`."""
 

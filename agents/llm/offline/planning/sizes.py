@@ -218,6 +218,9 @@ def _shapes(text: Marked, sizes: Sizes) -> None:
     )
 
     def take_laid(match: re.Match[str]) -> str | None:
+        few = (read_size(match["a"]) or 0) <= 4
+        if few and re.search(r"\d (?:vectors|sequences|lists) ", match[0]):
+            return None  # `3 vectors of 4096` counts operands
         return (
             take(match) if read_size(match["a"]) is not None and read_size(match["b"]) is not None else None
         )
@@ -267,7 +270,7 @@ def _counts(text: Marked, sizes: Sizes) -> None:
         ),
         (
             "features",
-            rf"\b(?:hidden size|hidden dimension|hidden dim|model dimension|embedding size|embedding dimension|feature dimension)(?: of| is|:|=)?\s*{value}\b",
+            rf"\b(?:hidden size|hidden dimension|hidden dim|model dimension|model dim|model size|embedding dim|embedding size|embedding dimension|feature dimension)(?: of| is|:|=)?\s*{value}\b",
         ),
     ]
     patterns += [("batch", rf"\b{value} pairs(?= of)")]

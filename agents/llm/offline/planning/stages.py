@@ -25,7 +25,7 @@ _ACTIVATION = r"(?: activation| activations| function| functions| nonlinearity| 
 _NOUN = r"(?:vectors?|arrays?|matri(?:x|ces)|tensors?|buffers?|inputs?|operands?)"
 _SHAPES = r"\d+(?:\.\d+)? (?:million|thousand)|\d[\d,]*(?: ?(?:x|by) ?\d[\d,]*)*[kKmM]?|\d+(?:\^|\*\*)\d+|\(\d+(?:, ?\d+)*,?\)"
 _LOOSE = (
-    rf"(?P<mid>(?: (?:each|every|all|the|of|an?|its|it|them|elements?|entry|entries|values?|numbers?|whole|input|result|results|given|in|with|shape|size|length|float32|float64"
+    rf"(?P<mid>(?: (?:each|every|all|the|of|an?|its|it|them|elements?|entry|entries|values?|numbers?|whole|input|result|results|given|in|with|shape|size|length|doubles|floats|ints|integers|float32|float64"
     rf"|float16|bfloat16|int32|half|double|precision|single|large|long|flat|1d|2d|batch|rows?|columns?|{_NOUN}|x|y|{_SHAPES}))*?)"
 )
 _SCALAR = r"(?:(?:an? |the |some )?(?:scalar|constant|factor|number|scaling factor|scale factor|scale)(?: (?:factor|value|constant|number))?(?: (?:alpha|beta|a|s|c|k))?|alpha|beta)"
@@ -120,7 +120,7 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("product", "linear", r"linear (?:layer|projection|transformation)|fully connected layer|dense layer"),
     ("product", "gram", r"gram matrix"),
     ("product", "matmul", rf"matrix matrix {_PRODUCT}|matrix {_PRODUCT}|matmul|[sdh]?gemm|(?:multiply|multiplies|multiplying) (?:together )?(?:two|2|both|the) {_MATRIX}matrices(?: together)?|products? of (?:two|2|the) {_MATRIX}matrices|(?:multiply|multiplies|multiplying) {_MATRIX}matrices(?: [a-z] and [a-z])?|(?:multiply|multiplies|multiplying) {_MATRIX}matrix{_LETTER} (?:by|with|times|and) (?:the )?(?:transpose of |transposed )?{_MATRIX}(?:matrix{_LETTER}|another matrix)|{_MATRIX}matrix{_LETTER} times {_MATRIX}matrix{_LETTER}|product of {_MATRIX}matrix{_LETTER} and {_MATRIX}matrix{_LETTER}"),
-    ("product", "dot", r"dot(?= ?\()|dot products?|inner products?|scalar products?|[sdh]dot"),
+    ("product", "dot", r"dot(?= ?\()|dot(?= (?:each|every|two|vectors?|rows?|of|[a-z])\b)|dot products?|inner products?|scalar products?|[sdh]dot"),
     # moving data
     ("transpose", "transpose", r"transpos(?:e|es|ing|ition)(?: (?:of|the|a))*(?= matrix| each| every| batch| \N{LEFT WHITE SQUARE BRACKET}|\b)|swap(?:s|ping)? (?:the )?rows and (?:the )?columns|transposed copy|transposed"),
     ("scan", "exclusive", r"exclusive (?:prefix sums?|scans?|cumulative sums?|cumsum|sum scan)"),
@@ -134,7 +134,7 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("blas", "axpy", r"[sdh]?axpy"),
     ("blas", "scal", r"[sd]?scal"),
     ("blas", "swap", r"swap(?:s|ping)?(?: the)?(?: contents(?: of)?)?(?: two)? (?:vectors|arrays)|exchang(?:e|es|ing)(?: the)? contents of(?: two)? (?:vectors|arrays)|[sd]swap"),
-    ("blas", "rot", r"[sd]?rot|(?:givens|plane) rotation"),
+    ("blas", "rot", r"[sd]?rot|(?:rotat(?:e|es|ing) (?:the |two )?vectors(?: [a-z] and [a-z])? (?:by|with) (?:the |a )?)?(?:givens|plane) rotation"),
     ("norm", "l2", r"[sd]?nrm2"), ("norm", "l1", r"[sd]?asum"), ("blas", "iamax", r"i[sd]?amax"), ("copy", "copy", r"[sd]copy"),
     ("blas", "fma", r"fused multiply (?:add|accumulate)|multiply (?:add|accumulate)|fma|mac"),
     ("blas", "combine", r"weighted sums?|linear combinations?"),

@@ -32,8 +32,8 @@ from cuda_harness.state.expr import RESERVED
 from cuda_harness.state.names import ITEM_BYTES
 
 _FLAGS: tuple[tuple[str, str], ...] = (
-    ("tanh_form", r"(?:using |with |by |in )?(?:the |its )?(?:tanh|hyperbolic tangent)(?: based)? (?:approximation|approximate|form|formula|variant)(?: of)?|approximate(?:d)? by tanh|tanh approximated|approximate (?=gelu)"),
-    ("exact", r"exact(?:ly)?(?: form| erf form)?(?= gelu|\)|,|$|\.)|\(?(?:exact|erf(?: based)?)(?: form| version| variant)?\)?(?= gelu)|(?:using|with|via) (?:the )?(?:exact )?(?:erf|error function)(?: form| formula)?"),
+    ("tanh_form", r"(?:using |with |by |in )?(?:the |its )?(?:tanh|hyperbolic tangent)(?: based)? (?:approximation|approximate|form|formula|variant)(?: of)?|approximate(?:d)? by tanh|tanh approximated|approximate (?=gelu)|tanh(?= (?:approximate )?gelu)"),
+    ("exact", r"exact(?:ly)?,? (?:using|with|via|by) (?:the )?(?:erf|error function)(?: form| formula)?|exact(?:ly)?(?: form| erf form)?(?= gelu|\)|,|$|\.)|\(?(?:exact|erf(?: based)?)(?: form| version| variant)?\)?(?= gelu)|(?:using|with|via) (?:the )?(?:exact )?(?:erf|error function)(?: form| formula)?"),
     ("plain", r"(?:without|no) (?:any )?(?:affine(?: parameters| transform(?:ation)?)?|learnable (?:parameters|affine)|gain(?: and| or| nor)? (?:bias|shift)|scale (?:and|or|nor) (?:shift|bias)|gamma (?:and|or|nor) beta|weights?(?: (?:and|or|nor) bias)?)"),
     ("affine", r"(?:with|using|including|followed by)? ?(?:an? )?(?:learnable |learned )?(?:affine(?: parameters| transform(?:ation)?)?|(?:scale|gain|weight|gamma|gammas)(?: vector)?(?: gamma)?(?:,)? (?:and|&) (?:a )?(?:shift|bias|beta)(?: vector)?(?: beta)?|(?:per channel |per feature )?(?:parameters|weights?) gamma and beta|gamma and beta(?: parameters| vectors)?|gamma, beta)"),
     ("gain", r"(?:with|using|times|and) (?:an? |the )?(?:learnable |learned )?(?:weight|gain|scale|gamma)(?: vector| parameter)?(?: gamma)?(?! ?(?:=|of|and|by))"),
@@ -57,7 +57,7 @@ _EARLY = frozenset({"tanh_form", "exact", "square", "plain", "all_pairs", "in_pl
 """Flags whose words would be taken for operations or sizes later on."""
 _FIXED = r"(?:only )?for (?:exactly )?(?:this|these|that) (?:exact )?sizes? only|(?:only )?for (?:exactly )?th(?:is|ese) (?:exact |fixed )?(?:sizes?|shapes?)|sizes? (?:is|are) fixed|fixed sizes?"
 _SELF: tuple[tuple[str, str], ...] = (
-    ("mean", r"(?:subtract(?:s|ing)? (?:the |its |their |each row's )?(?:own )?(?:row |column )?means? (?:of (?:each|every) (?:row|column) )?from (?:each|every|all|the)(?: of the)?(?: \w+)?(?: in| of)?(?: the| that| its)?(?: row| rows)?|mean cent(?:er|re)(?:s|ing|ed)?|cent(?:er|re)(?:s|ing)? (?:each|every) (?:row|column) (?:around|about|at|by) (?:its )?(?:zero|mean))"),
+    ("mean", r"(?:subtract(?:s|ing)? (?:the |its )?(?:row|column) means? (?=from (?:an?|the) )from|subtract(?:s|ing)? (?:the |its |their |each row's )?(?:own )?(?:row |column )?means? (?:of (?:each|every) (?:row|column) )?from (?:each|every|all|the)(?: of the)?(?: \w+)?(?: in| of)?(?: the| that| its)?(?: row| rows)?|mean cent(?:er|re)(?:s|ing|ed)?|cent(?:er|re)(?:s|ing)? (?:each|every) (?:row|column) (?:around|about|at|by) (?:its )?(?:zero|mean))"),
     ("max", r"subtract(?:s|ing)? (?:the |its )?(?:own )?(?:row )?max(?:imum)? from (?:each|every) (?:row|element of each row)"),
     ("/sum", r"divid(?:e|es|ing) (?:each|every) (?:row|element of (?:each|a|every) row|column) by (?:its|the|their) (?:own )?(?:row )?(?:sum|total)|normali[sz](?:e|es|ing) (?:each|every) row to sum to (?:one|1)|normali[sz](?:e|es|ing) (?:each|every) row by its sum"),
     ("/max", r"divid(?:e|es|ing) (?:each|every) (?:row|element of (?:each|a|every) row) by (?:its|the) (?:own )?(?:row )?max(?:imum)?"),

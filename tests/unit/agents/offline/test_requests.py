@@ -44,6 +44,8 @@ UNDERSTOOD: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("batched matmul, batch size 8, 16x32 times 32x24", "c[b,i,j] = sum_k a[b,i,k]*w[b,k,j]", {"batch": 8, "m": 16, "k": 32, "n": 24}),
     ("matrix times vector, 1000 x 500", "y[i] = sum_j a[i,j]*x[j]", {"rows": 1000, "cols": 500}),
     ("Transpose a 2048 x 1024 matrix.", "y[j,i] = x[i,j]", {"rows": 2048, "cols": 1024}),
+    ("sum over the second axis of an array of shape (4, 5, 6)", "sum[b,j] = sum_i x[b,i,j]", {"batch": 4, "rows": 5, "cols": 6}),
+    ("mean over the first axis of a tensor of shape (4, 5, 6)", "mean[i,j] = mean_b x[b,i,j]", {"batch": 4, "rows": 5, "cols": 6}),
     ("exclusive prefix sum of 1000 integers", "y[i] = sum_{k<i} x[k]", {"n": 1000}),
     ("saxpy with n = 1000000", "y[i] = a*x[i] + y[i]", {"n": 10**6}),
     ("z = x*y + 3 where x and y are vectors of 100000 floats", "z[i] = x[i]*y[i] + 3", {"n": 100_000}),
@@ -120,6 +122,8 @@ REFUSED: tuple[tuple[str, str], ...] = (
     ("tanh of two vectors", "names 2 arrays, but .* takes 1"),
     ("compute relu(x + bias) where bias is per column, 64 x 256", "explicit indices"),
     ("hello world", "no operation"),
+    ("Perform C = alpha*A*B with 256x256 matrices", "say which"),
+    ("relu of 0.0005 KiB of doubles", "no whole number"),
     ("a x 0 matrix copy of shape (0, 5)", "size of zero"),
 )  # fmt: skip
 
@@ -148,7 +152,8 @@ def test_element_types_are_read_from_the_words(words: str, dtype: str) -> None:
     [
         ("1000 elements", 1000), ("1,048,576 elements", 1 << 20), ("2^20 elements", 1 << 20), ("2**10 values", 1024),
         ("1 million elements", 10**6), ("1e6 elements", 10**6), ("64k elements", 1 << 16), ("length 12345", 12345),
-        ("n = 77", 77), ("shape (65536,)", 65536), ("size 4096", 4096),
+        ("n = 77", 77), ("shape (65536,)", 65536), ("size 4096", 4096), ("one million elements", 10**6), ("n=1<<12", 4096),
+        ("100k elements", 100_000), ("64 MiB of floats", 1 << 24), ("half a million entries", 500_000), ("10 000 values", 10_000),
     ],
 )  # fmt: skip
 def test_sizes_are_read_in_many_forms(words: str, n: int) -> None:
