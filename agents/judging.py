@@ -1,5 +1,9 @@
 """The run's proved suite, as the roles that judge and time kernels use it."""
 
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from cuda_harness.state.ir import KernelIR
@@ -42,3 +46,24 @@ def clock_of(services: "Services") -> "Clock | None":
     """Return the executor as one that times plans, `None` where it does not."""
     executor = services.executor
     return cast("Clock", executor) if hasattr(executor, "ask") and hasattr(executor, "facts") else None
+
+
+@contextlib.contextmanager
+def turn(services: "Services") -> Iterator[None]:
+    """Wait for one of as many places as there are cores: branches judge side by side, and none starves by the others.
+
+    A ladder has a limit of wall seconds, so more of them than cores would leave stages unmeasured.
+
+    Raises:
+        KeyboardInterrupt: If the run is cancelled while it waits.
+    """
+    places: threading.BoundedSemaphore = services._once(  # noqa: SLF001 - one of the run's tools, made on first use
+        "places", lambda: threading.BoundedSemaphore(max(1, len(os.sched_getaffinity(0))))
+    )
+    while not places.acquire(timeout=0.5):
+        if services.cancelled.is_set():
+            raise KeyboardInterrupt
+    try:
+        yield
+    finally:
+        places.release()

@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from cuda_harness.agents.context import RunContext
-from cuda_harness.agents.judging import suite_of
+from cuda_harness.agents.judging import suite_of, turn
 from cuda_harness.agents.tracing import tool_ran
 from cuda_harness.state.errors import StateError
 from cuda_harness.state.harness import StateUpdate, VerifierView, node
@@ -40,11 +40,12 @@ def judge_kernel(state: VerifierView, runtime: Runtime[RunContext]) -> StateUpda
                 metadata={"attempt": attempt.id, "stage": stage.name, "files": folder.attempt_dir(attempt.id)},
             )  # fmt: skip
 
-    verdict = judge(
-        folder.load_kernel(attempt.id), state.ir, suite, executor=services.executor, compiler=services.compiler,
-        target=state.target or services.target, seed=services.seed, max_seconds=services.settings.ladder_seconds,
-        checker=services.check_executor, on_stage=on_stage,
-    )  # fmt: skip
+    with turn(services):
+        verdict = judge(
+            folder.load_kernel(attempt.id), state.ir, suite, executor=services.executor, compiler=services.compiler,
+            target=state.target or services.target, seed=services.seed, max_seconds=services.settings.ladder_seconds,
+            checker=services.check_executor, on_stage=on_stage,
+        )  # fmt: skip
     place = folder.attempt_dir(attempt.id)
     folder.write_text(f"{place}/verdict.json", verdict.to_json())
     folder.write_json(
