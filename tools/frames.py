@@ -4,6 +4,7 @@
 nothing is ever unpickled.
 """
 
+import io
 import json
 import struct
 from collections.abc import Sequence
@@ -12,8 +13,11 @@ from typing import IO, Any
 LENGTH = struct.Struct("<Q")
 MAX_HEADER = 64 << 20
 
+Blob = bytes | memoryview
+"""What can be written: bytes, or a view of bytes that are not copied first."""
 
-def write_frame(stream: IO[bytes], header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
+
+def write_frame(stream: IO[bytes], header: dict[str, Any], blobs: Sequence[Blob] = ()) -> None:
     """Write one frame; the header gains `blobs`, the byte sizes of what follows it."""
     data = json.dumps({**header, "blobs": [len(b) for b in blobs]}).encode()
     stream.write(LENGTH.pack(len(data)) + data)
@@ -48,9 +52,11 @@ def read_frame(stream: IO[bytes], *, max_bytes: int) -> tuple[dict[str, Any], li
 
 
 def _exactly(stream: IO[bytes], size: int) -> bytes:
+    # A buffered reader puts all of it into one piece of memory; others give what has come.
+    most = size if isinstance(stream, io.BufferedReader) else 1 << 24
     parts, left = [], size
     while left:
-        part = stream.read(min(left, 1 << 24))
+        part = stream.read(min(left, most))
         if not part:
             msg = "the peer ended in the middle of a frame"
             raise EOFError(msg)

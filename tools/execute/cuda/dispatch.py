@@ -2,14 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.tools.execute.cuda.health import Health, probe_is_right
 from cuda_harness.tools.execute.cuda.pool import NotStarted, Pool
-from cuda_harness.tools.execute.cuda.worker import Frame, Worker
+from cuda_harness.tools.execute.cuda.worker import Frame, Request, Worker
 from cuda_harness.tools.execute.protocol import JobFault, JobNotRun
+from cuda_harness.tools.frames import Blob
 
 LOCK_S = 300.0
 """Seconds a job waits for the GPU's lock before it says that another process holds it."""
@@ -22,7 +23,7 @@ class Dispatch:
     """Sends jobs to the children of a pool; safe to use from several threads."""
 
     def __init__(
-        self, name: str, pool: Pool, *, probe: Callable[[], Frame | None], cancel: threading.Event, lock_s: float = LOCK_S
+        self, name: str, pool: Pool, *, probe: Callable[[], Request | None], cancel: threading.Event, lock_s: float = LOCK_S
     ) -> None:  # fmt: skip
         """Make a dispatcher.
 
@@ -41,7 +42,7 @@ class Dispatch:
         self.waited_s = 0.0
 
     def ask(
-        self, header: dict[str, Any], blobs: list[bytes], *, deadline_s: float, max_bytes: int, key: str | None,
+        self, header: dict[str, Any], blobs: Sequence[Blob], *, deadline_s: float, max_bytes: int, key: str | None,
         exclusive: bool | None,
     ) -> Frame | JobFault | JobNotRun:  # fmt: skip
         """Return a child's answer to one job; the arguments are those of `CudaExecutor.ask`."""
@@ -65,7 +66,7 @@ class Dispatch:
             self._pool.prepare(1 if key is None and not alone else None)
 
     def _converse(
-        self, worker: Worker, header: dict[str, Any], blobs: list[bytes], deadline_s: float, max_bytes: int, key: str | None
+        self, worker: Worker, header: dict[str, Any], blobs: Sequence[Blob], deadline_s: float, max_bytes: int, key: str | None
     ) -> Frame | JobFault | JobNotRun:  # fmt: skip
         """Send, await `started`, then the answer before the deadline; book what was used; keep or end the child."""
         patience = self._lock_s + 30.0 + sum(map(len, blobs)) / _TRANSFER_BYTES_PER_S

@@ -4,7 +4,7 @@ import hashlib
 import math
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from cuda_harness.tools.execute.cuda.worker import (
     CHILD_MODULE,
     Command,
     Frame,
+    Request,
     child_command,
     child_environment,
 )
@@ -36,7 +37,7 @@ from cuda_harness.tools.execute.protocol import (
     LaunchOp,
     Mode,
 )
-from cuda_harness.tools.frames import write_frame
+from cuda_harness.tools.frames import Blob, write_frame
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 
 
@@ -218,7 +219,7 @@ class CudaExecutor:
         return child_environment(self._environment)
 
     def ask(
-        self, header: dict[str, Any], blobs: list[bytes], *, deadline_s: float, max_bytes: int, key: str | None = None,
+        self, header: dict[str, Any], blobs: Sequence[Blob], *, deadline_s: float, max_bytes: int, key: str | None = None,
         exclusive: bool | None = None,
     ) -> Frame | JobFault | JobNotRun:  # fmt: skip
         """Send one job to a child and return its answer; a hang or a death becomes a result.
@@ -235,7 +236,7 @@ class CudaExecutor:
             header, blobs, deadline_s=deadline_s, max_bytes=max_bytes, key=key, exclusive=exclusive
         )
 
-    def _probe(self) -> Frame | None:
+    def _probe(self) -> Request | None:
         """Return the job that runs a tiny kernel, `None` where it does not compile: jobs will tell."""
         compiled = self.compile(
             PROBE, arch=self.facts()["arch"], macros={}, fast_math=False, max_registers=None

@@ -2,10 +2,9 @@
 
 import struct
 import threading
-from typing import Any
 
 from cuda_harness.tools.execute.cuda.wire import job_frame
-from cuda_harness.tools.execute.cuda.worker import Frame
+from cuda_harness.tools.execute.cuda.worker import Frame, Request
 from cuda_harness.tools.execute.protocol import Buffer, Job, LaunchOp, PointerArg, Program
 
 PROBE = 'extern "C" __global__ void probe(unsigned *x) { x[threadIdx.x] = threadIdx.x * 2654435761u; }\n'
@@ -42,7 +41,7 @@ class Health:
             self.quarantined = "; then ".join(dict.fromkeys(self._failures))
 
 
-def probe_frame(cubin: bytes) -> tuple[dict[str, Any], list[bytes]]:
+def probe_frame(cubin: bytes) -> Request:
     """Return the job that runs the tiny kernel."""
     launch = LaunchOp("probe", (1, 1, 1), (_THREADS, 1, 1), 0, (PointerArg("x"),))
     program = Program((Buffer("x", "uint32", _THREADS, "out"),), (launch,))

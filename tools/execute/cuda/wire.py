@@ -23,11 +23,12 @@ from cuda_harness.tools.execute.protocol import (
     ValueArg,
     WhileOp,
 )
+from cuda_harness.tools.frames import Blob
 
 
-def job_frame(job: Job, cubin: bytes) -> tuple[dict[str, Any], list[bytes]]:
+def job_frame(job: Job, cubin: bytes) -> tuple[dict[str, Any], list[Blob]]:
     """Return the frame that tells a child what to run: blobs are the cubin, then the inputs call by call."""
-    blobs = [cubin]
+    blobs: list[Blob] = [cubin]
     inputs = [b.name for b in job.program.buffers if b.role in {"in", "inout"}]
     for call in job.calls:
         blobs.extend(_raw(call[name]) for name in inputs)
@@ -105,5 +106,6 @@ def _encode_arg(arg: Any) -> dict[str, Any]:  # noqa: ANN401 - one of the Arg ty
     return {"tensor_map": asdict(arg)}
 
 
-def _raw(array: Array) -> bytes:
-    return np.ascontiguousarray(array).tobytes()
+def _raw(array: Array) -> Blob:
+    """Return the bytes of an array without a copy where it is contiguous."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

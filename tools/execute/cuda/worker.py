@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from cuda_harness.tools.frames import read_frame, write_frame
+from cuda_harness.tools.frames import Blob, read_frame, write_frame
 
 PASSED = (
     "PATH", "HOME", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME", "CUDA_PATH",
@@ -25,6 +25,7 @@ _KEPT = 4096
 """Bytes kept of the head and of the tail of a child's stderr; a failed device assertion prints from every thread."""
 
 Frame = tuple[dict[str, Any], list[bytes]]
+Request = tuple[dict[str, Any], list[Blob]]
 Command = Callable[[int, int], Sequence[str]]
 """Descriptors to read and to write -> argv of a child."""
 
@@ -88,7 +89,7 @@ class Worker:
         """Return head and tail of what the child has said on stderr so far."""
         return (bytes(self._head) + bytes(self._tail)).decode("utf-8", "replace")
 
-    def send(self, header: dict[str, Any], blobs: Sequence[bytes]) -> None:
+    def send(self, header: dict[str, Any], blobs: Sequence[Blob]) -> None:
         """Send a frame from a thread of its own: a child that does not read does not hold the caller."""
 
         def write() -> None:

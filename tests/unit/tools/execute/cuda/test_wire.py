@@ -2,6 +2,7 @@
 
 import ctypes
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -28,7 +29,7 @@ from cuda_harness.tools.execute.protocol import (
     ValueArg,
     WhileOp,
 )
-from cuda_harness.tools.frames import read_frame, write_frame
+from cuda_harness.tools.frames import Blob, read_frame, write_frame
 
 TENSOR_MAP = TensorMapValue("x", "float32", (4, 8), (2, 8), "128B", "256B", "zero")
 LAUNCH = LaunchOp(
@@ -48,7 +49,7 @@ def job(**changes: Any) -> Job:
     return Job("source", PROGRAM, (call, call), poison=5, **changes)
 
 
-def through_a_pipe(header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+def through_a_pipe(header: dict[str, Any], blobs: Sequence[Blob]) -> tuple[dict[str, Any], list[bytes]]:
     stream = io.BytesIO()
     write_frame(stream, header, blobs)
     stream.seek(0)
@@ -66,6 +67,18 @@ def test_a_job_survives_its_journey() -> None:
     assert launch == header["ops"][3]["body"][0]
     assert (launch["cluster"], launch["cooperative"], launch["shared"]) == ([2, 1, 1], True, 64)
     assert launch["args"][3]["tensor_map"]["box"] == [2, 8]
+
+
+def test_empty_and_strided_arrays_and_narrow_types_travel_as_their_bytes() -> None:
+    program = Program(
+        (Buffer("e", "float32", 0, "in"), Buffer("s", "int16", 3, "in"), Buffer("b", "bool", 2, "in"), Buffer("f", "float8_e4m3", 2, "in")), (),
+    )  # fmt: skip
+    call: dict[str, Any] = {
+        "e": np.zeros((0, 4), np.float32), "s": np.arange(6, dtype=np.int16)[::2], "b": np.array([True, False]),
+        "f": np.array([1.5, -2], dtype=ml_dtypes.float8_e4m3fn),
+    }  # fmt: skip
+    _, blobs = through_a_pipe(*job_frame(Job("source", program, (call,)), b""))
+    assert blobs == [b"", b"", b"\0\0\2\0\4\0", b"\1\0", b"\x3c\xc0"]
 
 
 @given(value=st.floats(width=32, allow_nan=False))
