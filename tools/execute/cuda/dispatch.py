@@ -105,7 +105,7 @@ class Dispatch:
             )
         return JobFault(
             "timeout",
-            f"the kernel ran longer than {deadline_s:.0f} s and was stopped",
+            f"the kernel ran longer than {round(deadline_s, 1):g} s and was stopped",
             {"seconds": deadline_s},
         )
 
