@@ -56,6 +56,7 @@ class TraceRecorder(Client):
     ) -> None:
         # The address is never used: every call that would leave is overridden below.
         super().__init__(api_url="http://127.0.0.1:9", api_key="local", auto_batch_tracing=False, info={})
+        _release(super())  # its session is never used, and would be kept until the process ends
         self._default = run_dir
         self._redactor = redactor or Redactor()
         self._forward = forward
@@ -106,6 +107,7 @@ class TraceRecorder(Client):
             )
             over = self._ended(run_id, key) if kwargs.get("end_time") is not None else None
         _flush(over)
+        _release(over)
 
     def update_run(self, run_id: Any, **kwargs: Any) -> None:  # noqa: ANN401 - LangSmith's own signature
         """Note the end of a run and write its line."""
@@ -118,6 +120,7 @@ class TraceRecorder(Client):
             self._when_bound(root, lambda: self._changed(root, name, kwargs))
             over = self._ended(name, key) if kwargs.get("end_time") is not None else None
         _flush(over)
+        _release(over)
 
     def finish(self) -> None:
         """Wait a little for what is still being uploaded."""
@@ -201,6 +204,14 @@ def _flush(client: Client | None) -> None:
             while True:
                 waiting.get_nowait()
                 waiting.task_done()
+
+
+def _release(client: Any) -> None:  # noqa: ANN401 - a client, or its base class seen from within
+    """Give back what a client holds until the end of the process; older versions of langsmith cannot."""
+    close = getattr(client, "close", None)
+    if close is not None:
+        with contextlib.suppress(Exception):
+            close(timeout=0)
 
 
 def _clean(run: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
