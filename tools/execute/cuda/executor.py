@@ -4,6 +4,7 @@ import hashlib
 import math
 import sys
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -74,6 +75,7 @@ class CudaExecutor:
         self._pool = Pool(
             command or child_command(device), environment=environment, cancel=self._cancel, spares=spares
         )
+        weakref.finalize(self, self._pool.close)  # one that nobody closes leaves no process either
         self._facts: dict[str, Any] | None = None
         self._lock = threading.Lock()
         self._resident: dict[tuple[str, str, int, int], int | None] = {}

@@ -1,5 +1,6 @@
 """Children of the CUDA executor: kept, replaced, probed and quarantined; a scripted process stands in for the child."""
 
+import gc
 import os
 import sys
 import threading
@@ -221,6 +222,17 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+
+
+def test_an_executor_that_nobody_closes_leaves_no_process(compiler: Compiler, tmp_path: Path) -> None:
+    forgotten = CudaExecutor(
+        0, compiler=compiler, command=lambda r, w: [sys.executable, str(CHILD), "ok", str(tmp_path / "m"), str(r), str(w)],
+    )  # fmt: skip
+    pids = forgotten._pool.pids()
+    assert pids
+    del forgotten
+    gc.collect()
+    assert not any(_alive(p) for p in pids)
 
 
 def test_closing_in_the_middle_of_a_job_blames_nobody(make: Make) -> None:
