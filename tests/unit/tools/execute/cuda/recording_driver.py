@@ -124,9 +124,9 @@ class Recorder:
         self.log.append(("set32", address, value, count))
         return (OK,)
 
-    def cuMemsetD2D32Async(
+    def cuMemsetD2D32Async(  # noqa: N802
         self, address: int, pitch: int, value: int, _width: int, height: int, _handle: Any
-    ) -> tuple[Code]:  # noqa: N802
+    ) -> tuple[Code]:
         self.log.append(("set2d32", address, pitch, value, height))
         return (OK,)
 
