@@ -29,7 +29,7 @@ handle handles handling size sizes arbitrarily sufficiently good nice modern nvi
 row-major rowmajor c style batched matching vocabulary vocab multiple various among
 index indices exactly match matches represent represented ensure ensures processed process correspondence transferred transfer logit logits label labels true
 transformation identically shaped cover covers remain among averaged arithmetic accumulated accumulate maintain maintained include includes including
-respect depends specifications predicted ground truth current variable positions adhere computations accordingly task operates equivalent denoted
+respect depends specifications predicted ground truth current variable positions adhere computations accordingly task operates equivalent denoted piecewise cases rules
 """.split()  # noqa: SIM905 - a list of a few hundred words reads better as text
 _NOT_FILLER = {"only", "random", "or", "when"}
 FILLER = frozenset(_WORDS) - _NOT_FILLER

@@ -12,6 +12,7 @@ from cuda_harness.agents.llm.offline.planning.declared import check_interface, s
 from cuda_harness.agents.llm.offline.planning.equal import same_computation
 from cuda_harness.agents.llm.offline.planning.formula_plan import FormulaPlanner
 from cuda_harness.agents.llm.offline.planning.formulas import Formulas, find_formulas, take_values
+from cuda_harness.agents.llm.offline.planning.piecewise import with_cases
 from cuda_harness.agents.llm.offline.planning.recipe import Recipe
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.remarks import without_names, without_remarks
@@ -40,7 +41,7 @@ def plan(request: str) -> dict[str, Any]:
     """
     said = request
     request, declared = split_outputs(request)
-    request = product_in_words(without_remarks(without_names(request)))
+    request = product_in_words(with_cases(without_remarks(without_names(request))))
     try:
         data = _plan(request)
         data["summary"] = " ".join(said.split())[:400]

@@ -36,7 +36,7 @@ _UNARY: tuple[tuple[str, str], ...] = (
     ("relu6", r"re ?lu ?6"),
     ("relu", r"re ?lus?|rectified linear units?|rectified linear|linear rectifier|rectifier"),
     ("selu", r"selu|scaled exponential linear units?"),
-    ("celu", r"celu|continuously differentiable exponential linear units?"),
+    ("celu", r"celu|continuously (?:differentiable )?exponential linear units?"),
     ("elu", r"elu|exponential linear units?"),
     ("gelu", r"gelu|gaussian error linear units?"),
     ("silu", r"silu|swish|sigmoid (?:weighted )?linear units?"),
