@@ -24,7 +24,7 @@ HEADERS = {
     "device_atomic_functions.h": None,
     "crt/device_double_functions.h": None,
     "vector_functions.h": None,
-    "cuda_pipeline_primitives.h": "cuda_pipeline.h",
+    "cuda_pipeline_primitives.h": "cuda_pipeline_primitives.h",
 }
 """Header of the toolkit and the one of ours that a kernel includes for it; `None`: none is needed."""
 NOT_FOR_KERNELS = re.compile(

@@ -1,0 +1,3 @@
+// The same primitives by the name of the C interface.
+#pragma once
+#include "cuda_pipeline.h"
