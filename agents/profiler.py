@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from langgraph.runtime import Runtime
 
 from cuda_harness.agents.context import RunContext, Services
-from cuda_harness.agents.judging import clock_of, workload_of
+from cuda_harness.agents.judging import clock_of, suite_of, workload_of
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.harness import ProfilerView, StateUpdate, node
+from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import (
     Failure,
+    LibraryTime,
     Outcome,
     Profile,
     Timing,
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from cuda_harness.tools.profile.session import Clock
     from cuda_harness.tools.profile.timing import Baseline
 
+_LIBRARY_S = 60.0
 Measured = tuple[Timing | TimingNotMeasured, Profile]
 
 
@@ -122,7 +125,27 @@ class _Bench:
             kernel, work, self.clock, arch=self.arch, seed=self.services.seed + attempt.id, baseline=self._baseline(attempt), limits=limits
         )  # fmt: skip
         profile = explain(kernel, work, self.clock, timing=timing, limits=limits, arch=self.arch)
+        if isinstance(timing, Timing):
+            timing = timing.model_copy(update={"libraries": self._libraries(ir)})
         return timing, profile
+
+    def _libraries(self, ir: KernelIR) -> tuple[LibraryTime, ...]:
+        """Return what PyTorch needs for the same problem, measured once a run."""
+        from cuda_harness.tools.profile.library import torch_times
+
+        services = self.services
+
+        def make() -> tuple[LibraryTime, ...]:
+            return torch_times(
+                workload_of(services, ir),
+                suite_of(services, ir),
+                self.clock,
+                limit_s=_LIBRARY_S,
+                seed=services.seed,
+            )
+
+        made: tuple[LibraryTime, ...] = services._once("libraries", make)  # noqa: SLF001 - measured on first use
+        return made
 
     def _baseline(self, attempt: Attempt) -> "Baseline | None":
         from cuda_harness.tools.profile.timing import Baseline
