@@ -22,7 +22,7 @@ from cuda_harness import generate
 from cuda_harness.graph.configure import load_settings
 import os
 result = generate({request!r}, model={model!r}, executor="cpu", out={out!r}, settings=load_settings({{}}, environment=os.environ))
-print(result.status, result.stop["reason"], result.run_dir)
+print(result.status, result.stop["reason"], result.run_dir, flush=True)
 """
 HEAVY = (
     "Multiply a float32 matrix of 900 rows and 900 columns by a float32 matrix of 900 rows and 900 columns."
@@ -98,13 +98,17 @@ def test_an_interrupt_while_a_model_thinks_does_not_wait_for_it(tmp_path: Path) 
             wait_for(lambda: bool(server.requests))
             began = time.monotonic()
             owner.send_signal(signal.SIGINT)
-            out, err = owner.communicate(timeout=20)
+            assert owner.stdout is not None
+            line = owner.stdout.readline()
+            took = time.monotonic() - began
+            _, err = owner.communicate(timeout=30)
         finally:
             owner.kill()
-        took = time.monotonic() - began
     assert owner.returncode == 0, err
-    assert out.split()[:2] == ["failed", "interrupted"]
-    assert took < 4.0  # two seconds for the run, the rest for the interpreter's own end
+    assert line.split()[:2] == ["failed", "interrupted"]
+    assert (
+        took < 5.0
+    )  # the model would have taken fifteen; two seconds are for the run, the rest for a busy machine
 
 
 @pytest.mark.slow
