@@ -102,7 +102,7 @@ class RunResult:
         from cuda_harness.graph.report.evidence import read_evidence
         from cuda_harness.graph.report.page import fragment
 
-        return fragment(read_evidence(self.run_dir))
+        return fragment(read_evidence(self.run_dir, result=self.document))
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the self-contained HTML report and return its path (default: `report.html` in the run's folder).
