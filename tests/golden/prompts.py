@@ -69,6 +69,19 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "roles/coder",
         {**_CODER, "action": "redesign", "failure": FAILURE, "history": _LAST["history"]},
     ),
+    "evolver": (
+        "roles/evolver",
+        {
+            "target": TARGET,
+            "ir": IR,
+            "kernel": KERNEL,
+            "plan": PLAN,
+            "most": 2,
+            "used": ["vector_loads"],
+            "profile": {"rung": "cubin", "bound": "memory", "sentence": "up to 16 registers a thread"},
+            "history": ["round 1: vector_loads: 0.99 times as fast as attempt 1: not told apart"],
+        },
+    ),
     "coder-branch": (
         "roles/coder",
         {
