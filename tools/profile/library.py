@@ -14,6 +14,7 @@ from cuda_harness.tools.execute.cuda.lock import LockTimeout, device_lock
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.frames import read_frame, write_frame
 from cuda_harness.tools.process import ProgramMissing, allowed_environment, run
+from cuda_harness.tools.profile.floor import tensor_bytes
 from cuda_harness.tools.profile.operators import candidates
 from cuda_harness.tools.profile.session import Clock
 from cuda_harness.tools.profile.stats import median_interval
@@ -77,7 +78,10 @@ def _job(
 ) -> tuple[dict[str, Any], list[bytes]] | str:
     """Return header and blobs: the small case, its truths, then the content sets at the target."""
     ir = work.ir
-    small = next((c for c in suite.cases("tiny") if 0 not in c.dims.values()), None)
+    usable = [c for c in suite.cases("tiny") if 0 not in c.dims.values()]
+    small = max(
+        usable, key=lambda c: sum(tensor_bytes(t, c.dims) for t in ir.inputs), default=None
+    )  # 1 x 1 fits many
     answers = suite.answers([small]) if small is not None else {}
     if small is None or not isinstance(answers, dict) or small.id not in answers:
         return "there is no small case with a truth"

@@ -10,7 +10,8 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.tools.profile import library
 from cuda_harness.tools.profile.operators import OPERATORS, by_name, candidates
 from cuda_harness.tools.profile.workload import workload
-from cuda_harness.tools.synthesize.suite import Answer
+from cuda_harness.tools.synthesize.reference import ReferenceRunner
+from cuda_harness.tools.synthesize.suite import Answer, Suite
 from cuda_harness.tools.verify.bundle import load_bundle
 
 LIBRARY = Path(__file__).resolve().parents[4] / "examples" / "kernels"
@@ -109,3 +110,19 @@ def test_a_compiler_that_fails_leaves_the_eager_time(relu: Any) -> None:
 def test_no_operator_that_agrees_is_a_reason(relu: Any) -> None:
     (found,) = library._times({"status": "ok", "torch": "2.11", "operator": None}, [], relu)
     assert "no operator tried" in found.reason
+
+
+def test_the_job_recognises_by_the_largest_small_case() -> None:
+    references = ReferenceRunner()
+    bundle = load_bundle(LIBRARY / "row_sum")
+    suite = Suite(bundle.ir, bundle.reference, runner=references, seed=4, specs=bundle.specs)
+    made = workload(bundle.ir, suite=suite, dims={d.name: 8 for d in bundle.ir.dims})
+    job = library._job(made, suite, ["sum(-1)", "sum"], compiled=False, seed=1)
+    assert not isinstance(job, str)
+    header, blobs = job
+    ((_, shape),) = header["small"]
+    assert min(shape) > 1, "a row or a column alone would not tell sum(-1) from sum"
+    assert header["truths"] == [[shape[0]]]
+    assert len(blobs) == 1 + 1 + header["sets"]
+    assert not header["allow_tf32"]
+    references.close()
