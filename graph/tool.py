@@ -89,7 +89,7 @@ def answer(result: "RunResult") -> str:
     verdict, timing, stop = result.verdict, result.timing, result.stop
     lines = [f"status: {result.status} ({stop['reason'].replace('_', ' ')})"]
     if stop.get("detail") and result.status != "verified":
-        lines.append(f"why: {str(stop['detail'])[:400]}")
+        lines.append(f"why: {_line(stop['detail'], 400)}")
     if verdict is not None:
         missing = [s.name for s in verdict.stages if s.status == "not_measured"]
         lines.append(f"judged on {verdict.executor} for {verdict.target}: {verdict.outcome}")
@@ -99,10 +99,15 @@ def answer(result: "RunResult") -> str:
             f"time: {timing.median_us:.3g} us on {timing.device}" if timing else "time: not measured"
         )
     lines += [
-        f"assumed: {a.what} = {a.value} ({a.why})"[:200] for a in result.assumptions[:_MOST_ASSUMPTIONS]
+        _line(f"assumed: {a.what} = {a.value} ({a.why})", 200) for a in result.assumptions[:_MOST_ASSUMPTIONS]
     ]
     kernel = result.document.get("kernel")
     if kernel:
         lines.append(f"kernel: {kernel['path']}")
     lines.append(f"evidence: {result.run_dir / 'report.html'}")
     return "\n".join(lines)
+
+
+def _line(text: object, limit: int) -> str:
+    """Return text of the run as one short line, so that it cannot pass for a line of ours."""
+    return " ".join(str(text).split())[:limit]
