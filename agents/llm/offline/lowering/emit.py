@@ -28,7 +28,8 @@ abs exp log sqrt sin cos tan pow erf floor ceil trunc round index y0 y1 gamma lg
 isnan isinf remainder"""
 _LOCALS = """acc acc_at all at at_b at_m at_n base batch best carry d earlier first first_across first_along first_k first_m
 first_n flat kk lane left lost mm nn offset other part part_at parts place places rank right row side_m side_n start step stride
-sum term term_at tile total tx ty value value_b values w warp warps"""
+sum term term_at tile total tx ty value value_b values w warp warps begin c col e end f four_m four_n g held k l last left_next now packs
+parts_at patch r right_next s split t tiles_across tiles_along tiles_m tiles_n v warp_m warp_n"""
 _RESERVED = frozenset(f"{_CPP} {_LOCALS}".split())
 """Words that a parameter may not have for a name: C++, the prelude, the math library, locals of the skills."""
 

@@ -1,6 +1,8 @@
 """Branches of the templates: ideas read from prompts, another kernel for each, and a refusal where nothing applies."""
 
 import json
+import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -129,3 +131,29 @@ def test_a_kernel_of_another_branch_is_passed_over_for_the_next_nearest() -> Non
     first, _ = lower(ir)
     assert two != first
     assert (two, "num_sms" in str(data["steps"])) != (one, False)
+
+
+LETTERS = "bcdefghklopqrstuvwz"
+SHAPES = (
+    "out[i] = {a}[i] + {b}[i]", "out[i] = sum_j {a}[i,j]*{b}[i,j]", "out[i,j] = {a}[i,j]/sum_k {a}[i,k] + {b}[j]", "out[j] = sum_i {a}[i,j]*{b}[i,j]",
+    "out[i,j] = {a}[j,i] + {b}[i,j]", "out[i,j] = sum_m {a}[i,m]*{b}[m,j]", "out[i] = sum_{{m<=i}} {a}[m]",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_local_of_a_kernel_hides_an_array(shape: str) -> None:
+    for one, two in pairwise(c for c in LETTERS if c not in "ijkm"):
+        text = shape.format(a=one, b=two)
+        ir = ir_of(text)
+        for name in ("", *ideas_for(ir, PLAIN, ())):
+            source, _ = branch(ir, name, PLAIN) if name else lower(ir)
+            for head, body in re.findall(
+                r"__global__ void[^(]*(?:\(\d+\) \w+)?\(([^)]*)\) \{(.*?)\n\}", source, re.DOTALL
+            ):
+                parameters = {p.split()[-1].lstrip("*") for p in head.split(",")}
+                declared = set(
+                    re.findall(
+                        r"\b(?:int|int64_t|unsigned|float|bool|Pack<\w+>|T) (\w+)\s*(?:=|\[|;|,)", body
+                    )
+                )
+                assert not parameters & declared, (text, name)
