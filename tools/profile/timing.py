@@ -134,11 +134,15 @@ def timing_of(
     else:
         notes.append("no floor: the device's ceilings could not be measured")
     if baseline is not None and len(session.timed) > 1:
-        gain = paired_ratio_interval(session.timed[1].samples_us, timed.samples_us)
-        fields |= {
-            "baseline": baseline.name, "baseline_sha256": baseline.kernel.sha256, "speedup_vs_baseline": gain.value,
-            "speedup_ci95": (gain.low, gain.high),
-        }  # fmt: skip
+        doubt = work.wrong(session.timed[1])
+        if doubt is not None:
+            notes.append(f"no speed-up over {baseline.name}: {doubt.message[:200]}")
+        else:
+            gain = paired_ratio_interval(session.timed[1].samples_us, timed.samples_us)
+            fields |= {
+                "baseline": baseline.name, "baseline_sha256": baseline.kernel.sha256, "speedup_vs_baseline": gain.value,
+                "speedup_ci95": (gain.low, gain.high),
+            }  # fmt: skip
     return Timing(
         median_us=median.value, ci95_us=(median.low, median.high), samples=len(timed.samples_us), device=str(facts["name"]),
         uuid=str(facts["uuid"]), clock_mhz=session.typical("sm_mhz"), temperature_c=session.typical("temperature_c"),

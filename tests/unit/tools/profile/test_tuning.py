@@ -203,3 +203,12 @@ def _unsent(cubin: Path, work: Workload) -> Timing:
     timing = time_kernel(KERNEL, work, clock, limits=LIMITS)
     assert isinstance(timing, Timing)
     return timing
+
+
+def test_a_baseline_that_went_wrong_is_no_baseline(cubin: Path, work: Workload) -> None:
+    broken = reordered(KERNEL, {"BLOCK": 64})
+    clock = ScriptedClock(cubin, FAST_512, wrong=frozenset({64}))
+    timing = time_kernel(KERNEL, work, clock, limits=LIMITS, baseline=Baseline("the first", broken))
+    assert isinstance(timing, Timing)
+    assert (timing.baseline, timing.speedup_vs_baseline) == (None, None)
+    assert any("no speed-up over the first" in n for n in timing.notes)
