@@ -62,6 +62,18 @@ def test_calls_in_flight_count(tmp_path: Path) -> None:
     book.reserve(model="m", prompt_chars=1)
 
 
+def test_calls_left_count_those_in_flight(tmp_path: Path) -> None:
+    book = ledger(tmp_path, max_calls=2)
+    assert book.calls_left() == 2
+    first = book.reserve(model="m", prompt_chars=1)
+    assert book.calls_left() == 1
+    book.release(first)
+    spend(book, "a")
+    assert book.calls_left() == 1
+    unlimited = Ledger(Budget(max_calls=None), folder=RunFolder(tmp_path), clock=Clock())
+    assert unlimited.calls_left() is None
+
+
 def test_parallel_branches_never_pass_the_limit(tmp_path: Path) -> None:
     book = ledger(tmp_path, max_calls=20)
     refused: list[BudgetExhausted] = []
