@@ -57,6 +57,9 @@ def document_lines(document: Mapping[str, Any]) -> list[str]:
         f"attempts: {len(document['attempts'])}  model calls: {usage['calls']}  "
         f"tokens: {_or_unknown(usage['input_tokens'])} in, {_or_unknown(usage['output_tokens'])} out  seconds: {usage['seconds']:.1f}"
     )
+    for row in document.get("branches") or []:
+        mark = "kept" if row["kept"] else "-"
+        lines.append(f"  {mark:<5}round {row['round']}  {plain(row['strategy'], 40)}: {plain(row['reason'], 300)}")
     kernel = document.get("kernel")
     if kernel:
         lines.append(f"kernel: {kernel['path']}")
