@@ -7,11 +7,32 @@ from typing import Any
 
 from cuda_harness.tools.execute.cuda.faults import Failed, check, fault
 from cuda_harness.tools.execute.cuda.kernels import config_of
-from cuda_harness.tools.execute.cuda.memory import Memory
+from cuda_harness.tools.execute.cuda.memory import GUARD, Memory, require_room
 from cuda_harness.tools.execute.cuda.runner import Runner
+from cuda_harness.tools.execute.dtypes import np_dtype
 
 Action = Callable[[], None]
 _MAX_HOLD_NS = 4_000_000
+
+
+class SharingRunner(Runner):
+    """A runner that takes buffers of others, and allocates only what none of them has."""
+
+    def __init__(self, header: dict[str, Any], cubin: bytes, device: Any, pool: dict[Any, Memory]) -> None:  # noqa: ANN401 - cuda.core Device
+        self._pool = pool
+        super().__init__(header, cubin, device)
+
+    def _allocate(self) -> None:
+        """Take buffers of equal role, name and size from the pool; the rest must fit what is free."""
+        keys = {
+            n: (b["role"], n, b["count"] * np_dtype(b["dtype"]).itemsize) for n, b in self.buffers.items()
+        }
+        missing = {n: key[2] for n, key in keys.items() if key not in self._pool}
+        free, _ = check(self.driver.cuMemGetInfo(), "asking for free memory")
+        require_room(missing, guard=2 * GUARD, free=int(free))
+        for name, size in missing.items():
+            self._pool[keys[name]] = Memory(self.driver, size, GUARD)
+        self.memory = {n: self._pool[key] for n, key in keys.items()}
 
 
 class Lane:
@@ -31,10 +52,9 @@ class Lane:
         """
         from cuda.core import EventOptions
 
-        self.runner = Runner(header, cubin, device)
+        self.runner = SharingRunner(header, cubin, device, pool)
         self.runner.stream = stream
         self.stream, self.header = stream, header
-        self._share(pool)
         options = EventOptions(timing_enabled=True)
         self.begin, self.end = device.create_event(options), device.create_event(options)
         self.host_driven = any(op["op"] == "while" for op in header["ops"])
@@ -42,16 +62,6 @@ class Lane:
         self.actions: list[Action] = [self._action(op) for op in header["ops"]]
         self.enqueue_ns = 0
         self.samples_us: list[float] = []
-
-    def _share(self, pool: dict[Any, Memory]) -> None:
-        for name, memory in self.runner.memory.items():
-            role = self.runner.buffers[name]["role"]
-            key = (role, name, memory.size)
-            if key in pool:
-                memory.free()
-                self.runner.memory[name] = pool[key]
-            else:
-                pool[key] = memory
 
     @property
     def outputs(self) -> list[str]:

@@ -1,11 +1,11 @@
 """The order in which a timed call is queued, seen through a driver that only notes it."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.fakes.recording_driver import Recorder
 
 from cuda_harness.tools.execute.cuda import clock
 
@@ -182,3 +182,14 @@ def test_outputs_that_the_caller_knows_are_not_sent(gpu: Recorder) -> None:
     reply, sent = clock.time_job({**header, "known": known}, blobs[:3], gpu)
     assert not sent
     assert [c["sent"] for c in reply["checked"][0]] == [False, False]
+
+
+def test_a_second_candidate_needs_no_second_set_of_buffers(gpu: Recorder) -> None:
+    taken: list[int] = []
+    allocate = gpu.cuMemAlloc
+    sys.modules["cuda.bindings.driver"].cuMemAlloc = lambda size: (taken.append(size), allocate(size))[1]  # type: ignore[attr-defined]
+    clock.Measurement(*job(program()), gpu)
+    alone = list(taken)
+    taken.clear()
+    clock.Measurement(*job(program(launch("a")), program(launch("b"))), gpu)
+    assert taken == alone
