@@ -185,8 +185,8 @@ def target_stage(climb: Climb) -> str:
             return run_cases(climb, "target", cases, climb.executor, "plain") + note
         except Ending as end:
             smaller = climb.suite.scaled_target(max(work(climb.ir, dims) // 8, 100_000))
-            # A slow CPU is not the kernel's fault: only a size that must be quick convicts it.
-            if end.failure.class_ != "timeout" or not left or smaller == dims:
+            # A slow CPU and little memory are not the kernel's fault: only a size that must be quick convicts it.
+            if end.failure.class_ not in {"timeout", "resources"} or not left or smaller == dims:
                 raise
             dims = smaller
     msg = "the last try returns or raises"
@@ -194,20 +194,26 @@ def target_stage(climb: Climb) -> str:
 
 
 def _target_on_device(climb: Climb) -> str:
-    """Run the target, or as much of it as the device's memory holds: which part is told by the device's own numbers."""
-    try:
-        return run_cases(climb, "target", climb.suite.cases("target"), climb.executor, "plain")
-    except Ending as end:
-        needed, usable = (end.failure.evidence.get(f"{n}_bytes") for n in ("needed", "usable"))
-        if end.failure.class_ != "resources" or not needed or not usable:
-            raise
-        full = climb.ir.target_dims
-        dims = climb.suite.scaled_target(int(work(climb.ir, full) * 0.8 * usable / needed))
-        if dims == full:
-            raise
-    climb.scaled = {n: v for n, v in dims.items() if v != full[n]} or None
-    done = run_cases(climb, "target", climb.suite.cases("target", target=dims), climb.executor, "plain")
-    return f"{done}; reduced to what the device's memory holds"
+    """Run the target, or as much of it as memory holds: which part is told by the numbers of the device or reference.
+
+    Where they are unknown (the reference ran out of the host's memory) a quarter is tried, and a quarter of that.
+    """
+    full = dims = climb.ir.target_dims
+    for left in (2, 1, 0):
+        climb.scaled = {n: v for n, v in dims.items() if v != full[n]} or None
+        note = "; reduced to what memory holds" if climb.scaled else ""
+        cases = climb.suite.cases("target", target=dims)
+        try:
+            return run_cases(climb, "target", cases, climb.executor, "plain") + note
+        except Ending as end:
+            needed, usable = (end.failure.evidence.get(f"{n}_bytes") for n in ("needed", "usable"))
+            share = 0.8 * usable / needed if needed and usable else 0.25
+            smaller = climb.suite.scaled_target(int(work(climb.ir, dims) * share))
+            if end.failure.class_ != "resources" or not left or smaller == dims:
+                raise
+            dims = smaller
+    msg = "the last try returns or raises"
+    raise StateError(msg)
 
 
 def repeat_stage(climb: Climb) -> str:

@@ -420,7 +420,22 @@ def test_a_target_beyond_the_devices_memory_is_reduced_and_told() -> None:
     assert (found.outcome, target.status) == ("accepted", "passed"), found.failure
     assert target.scaled is not None
     assert 40_000 <= target.scaled["n"] <= 80_000
-    assert "reduced to what the device's memory holds" in target.detail
+    assert "reduced to what memory holds" in target.detail
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda:0"])
+def test_a_target_beyond_the_hosts_memory_is_reduced_and_told(name: str) -> None:
+    def small_memory(x: Array, a: float, call: int, job: Job) -> Array | JobResult:
+        return JobNotRun("resources", "less is free") if x.size > 100_000 else scaled(x, a, call, job)
+
+    found = verdict(
+        ScriptedExecutor(small_memory, name=name), ir={**IR, "dims": [{"name": "n", "value": 400_000}]}
+    )
+    target = found.stage("target")
+    assert target is not None
+    assert (found.outcome, target.status) == ("accepted", "passed"), found.failure
+    assert target.scaled is not None
+    assert 10_000 <= target.scaled["n"] <= 100_000
 
 
 def test_the_second_process_of_repeat_has_served_nobody() -> None:
