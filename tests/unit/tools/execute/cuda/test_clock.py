@@ -9,9 +9,6 @@ from tests.fakes.recording_driver import Recorder
 
 from cuda_harness.tools.execute.cuda import clock
 
-sys.path.insert(0, str(Path(__file__).parent))
-from recording_driver import Recorder
-
 N = 64
 
 
