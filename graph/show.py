@@ -59,7 +59,9 @@ def document_lines(document: Mapping[str, Any]) -> list[str]:
     )
     for row in document.get("branches") or []:
         mark = "kept" if row["kept"] else "-"
-        lines.append(f"  {mark:<5}round {row['round']}  {plain(row['strategy'], 40)}: {plain(row['reason'], 300)}")
+        lines.append(
+            f"  {mark:<5}round {row['round']}  {plain(row['strategy'], 40)}: {plain(row['reason'], 300)}"
+        )
     kernel = document.get("kernel")
     if kernel:
         lines.append(f"kernel: {kernel['path']}")

@@ -53,7 +53,7 @@ def trials(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt]) -> list
             contest = _contest_of(settled.contests, {a.id for a in own})
             verified = any(a.status == "verified" for a in own)
             ratio = contest.ratio if contest else None
-            kept = contest is not None and contest.challenger == settled.winner
+            kept = contest is not None and _is_winner(contest.challenger, settled.winner, attempts)
             gained = contest is not None and contest.better
             hopeless = verified or any(
                 a.duplicate_of is not None or a.failure_class == "unsupported" for a in own
@@ -62,6 +62,14 @@ def trials(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt]) -> list
                 Trial(plan.strategy, plan.parent, verified, ratio, kept, hopeless or not own, gained)
             )
     return found
+
+
+def _is_winner(challenger: int, winner: int | None, attempts: Mapping[int, Attempt]) -> bool:
+    """Return whether a challenger is the winner, or the same kernel written twice."""
+    if winner is None:
+        return False
+    mine, best = attempts.get(challenger), attempts.get(winner)
+    return challenger == winner or bool(mine and best and mine.design and mine.design == best.design)
 
 
 def _contest_of(contests: Iterable[Contest], own: set[int]) -> Contest | None:
