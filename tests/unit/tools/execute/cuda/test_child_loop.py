@@ -1,5 +1,6 @@
 """Executor and child together: real processes, real frames, real cubins; only the device is host memory."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ from cuda_harness.tools.execute.protocol import (
 )
 from cuda_harness.tools.frames import read_frame
 
-CHILD = Path(__file__).with_name("host_child.py")
+ROOT = Path(__file__).parents[5]
+CHILD = ["-m", "tests.fakes.host_child"]
 X = np.arange(64, dtype=np.float32)
 
 
@@ -29,7 +31,8 @@ X = np.arange(64, dtype=np.float32)
 def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CudaExecutor]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        executor = CudaExecutor(0, command=lambda r, w: [sys.executable, str(CHILD), "0", str(r), str(w)])
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "src")]))
+        executor = CudaExecutor(0, command=lambda r, w: [sys.executable, *CHILD, "0", str(r), str(w)])
         yield executor
         executor.close()
 
@@ -87,7 +90,7 @@ def test_a_job_in_a_file_runs_once_and_its_exit_code_tells_how(
     real = gpu.once_command(tmp_path / "job", tmp_path / "answer")
     assert real[1:4] == ["-P", "-m", "cuda_harness.tools.execute.cuda.child"]
     done = subprocess.run(
-        [sys.executable, str(CHILD), *real[4:]], env=gpu.once_environment(), check=False, timeout=60
+        [sys.executable, *CHILD, *real[4:]], env=gpu.once_environment(), check=False, timeout=60
     )
     assert done.returncode == code
     with (tmp_path / "answer").open("rb") as stream:

@@ -26,7 +26,7 @@ from cuda_harness.tools.execute.protocol import (
 )
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 
-CHILD = Path(__file__).with_name("scripted_child.py")
+CHILD = Path(__file__).parents[4] / "fakes" / "scripted_gpu_child.py"
 Make = Callable[..., CudaExecutor]
 
 

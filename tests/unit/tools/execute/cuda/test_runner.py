@@ -4,20 +4,17 @@ import ctypes
 import os
 import sys
 import types
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.fakes.host_machine import Bad, Machine, floats
+from tests.fakes.recording_driver import Code
 
 from cuda_harness.tools.execute.cuda import child
 from cuda_harness.tools.execute.cuda.faults import Failed
 from cuda_harness.tools.execute.cuda.kernels import Modules
 from cuda_harness.tools.execute.cuda.runner import run_job
-
-sys.path.insert(0, str(Path(__file__).parent))
-from host_machine import Bad, Machine, floats
-from recording_driver import Code
 
 N = 64
 

@@ -1,15 +1,13 @@
 """The GPU child's own loop on the machine of `host_machine`: it takes the arguments of the real one; kernels are the functions below."""
 
-import os
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from host_machine import Bad, Machine, floats
-from recording_driver import OK
+from tests.fakes.host_machine import Bad, Machine, floats
+from tests.fakes.recording_driver import OK
 
 from cuda_harness.tools.execute.cuda import child
 
@@ -56,5 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, os.fspath(Path(__file__).parent))
     main()

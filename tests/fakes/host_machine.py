@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recording_driver import OK, Code, Kernel, Recorder
+from tests.fakes.recording_driver import OK, Code, Kernel, Recorder
 
 Body = Callable[..., None]
 

@@ -1,6 +1,6 @@
 """A process that speaks the GPU child's wire protocol from a script: for rules that need no device.
 
-`scripted_child.py BEHAVIOUR MARKER IN OUT`: BEHAVIOUR is one of the words of `act`; MARKER a file it may leave.
+`scripted_gpu_child.py BEHAVIOUR MARKER IN OUT`: BEHAVIOUR is one of the words of `act`; MARKER a file it may leave.
 It computes nothing on a GPU and its answers are never taken for measurements.
 """
 
