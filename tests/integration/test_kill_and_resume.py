@@ -33,8 +33,8 @@ def environment() -> dict[str, str]:
     }
 
 
-def start(out: Path) -> subprocess.Popen[bytes]:
-    words = ("generate", REQUEST, "--model", "offline", "--executor", "cpu", "--seed", "11")
+def start(out: Path, *more: str) -> subprocess.Popen[bytes]:
+    words = ("generate", REQUEST, "--model", "offline", "--executor", "cpu", "--seed", "11", *more)
     return subprocess.Popen(
         command(*words, out=out), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
     )
@@ -48,6 +48,7 @@ def essence(document: dict[str, Any]) -> dict[str, Any]:
         "attempts": [(a["id"], a["status"], a["strategy"]) for a in document["attempts"]],
         "calls": document["usage"]["calls"],
         "stop": document["stop"]["reason"],
+        "branches": [(b["branch"], b["attempts"], b["kept"], b["reason"]) for b in document["branches"]],
     }
 
 
@@ -61,10 +62,13 @@ def replies(run: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_random_moments_ends_the_same(tmp_path: Path, whole_corpus: bool) -> None:
-    kills = KILLS if whole_corpus else 4
+@pytest.mark.parametrize("rounds", ["0", "1"])
+def test_a_run_killed_at_random_moments_ends_the_same(
+    rounds: str, tmp_path: Path, whole_corpus: bool
+) -> None:
+    kills = KILLS if whole_corpus else 4 - 2 * int(rounds)
     began = time.monotonic()
-    whole, _ = start(tmp_path / "whole").communicate(timeout=300)
+    whole, _ = start(tmp_path / "whole", "--rounds", rounds).communicate(timeout=300)
     seconds = time.monotonic() - began
     expected = essence(json.loads(whole))
     assert expected["status"] == "verified"
@@ -72,7 +76,7 @@ def test_a_run_killed_at_random_moments_ends_the_same(tmp_path: Path, whole_corp
     resumed = 0
     for index in range(kills):
         out = tmp_path / f"cut{index}"
-        child = start(out)
+        child = start(out, "--rounds", rounds)
         time.sleep(0.3 + moments.random() * (seconds - 0.3) * 0.95)
         child.send_signal(signal.SIGKILL)
         child.communicate()
