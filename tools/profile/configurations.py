@@ -44,13 +44,16 @@ class Bench:
         self.arch, self.seed, self.limit_s = arch, seed, limit_s
         self.default = kernel.plan.default_tunables()
         self.bad: dict[str, Trial] = {}
+        self.passed: set[str] = set()
         self.notes: list[str] = []
         self.sessions = 0
 
     def evaluate(self, configs: Sequence[Config], rounds: int) -> list[Trial]:
         """Return one trial for each configuration; the default is timed along, as the unit of `relative`."""
         with ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2))) as pool:
-            prepared = list(pool.map(self._prepare, configs))
+            compiled = list(pool.map(self._prepare, configs))
+        # One after the other: they run in one child, which is kept between them.
+        prepared = [self._check(c, p) for c, p in zip(configs, compiled, strict=True)]
         ready = {i: p for i, p in enumerate(prepared) if isinstance(p, Contender)}
         trials: dict[int, Trial] = {i: p for i, p in enumerate(prepared) if isinstance(p, Trial)}
         if ready:
@@ -58,21 +61,25 @@ class Bench:
         return [trials[i] for i in range(len(configs))]
 
     def _prepare(self, config: Config) -> Contender | Trial:
-        """Expand, compile and check one configuration; a failure is kept, so that it is paid for once."""
+        """Expand and compile one configuration."""
         name = _name(config)
         if name in self.bad:
             return self.bad[name]
-        kernel = reordered(self.kernel, config)
-        made = self.work.contender(name, kernel, self.executor, arch=self.arch)
-        found: Trial | None = None
+        made = self.work.contender(name, reordered(self.kernel, config), self.executor, arch=self.arch)
         if isinstance(made, PlanFault):
-            found = Trial(config, "plan", made.message[:300])
-        else:
-            found = self._compiled(config, made) or self._checked(config, kernel)
-        if found is not None:
-            self.bad[name] = found
-            return found
-        assert isinstance(made, Contender)  # noqa: S101 - a plan's fault became a trial above
+            return Trial(config, "plan", made.message[:300])
+        return self._compiled(config, made) or made
+
+    def _check(self, config: Config, made: Contender | Trial) -> Contender | Trial:
+        """Run a compiled configuration at small sizes; a failure is kept, so that it is paid for once."""
+        name = _name(config)
+        if isinstance(made, Contender) and name not in self.passed:
+            found = self._checked(config, reordered(self.kernel, config))
+            if found is None:
+                self.passed.add(name)
+            made = found or made
+        if isinstance(made, Trial):
+            self.bad[name] = made
         return made
 
     def _compiled(self, config: Config, made: Contender) -> Trial | None:
