@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass
 
 from cuda_harness.agents.llm.offline.language.parse import longest_expression
-from cuda_harness.agents.llm.offline.planning.numbers import REAL
 
 _VALUE = r"(?:the |its |each |an |a )?(?:input |output )?(?:value|element|input|number|entry)(?: x| value| element)?"
 _VERB = re.compile(
@@ -43,9 +42,9 @@ def with_cases(text: str) -> str:
     kept: list[str] = []
     joined = re.sub(r"\.\s+(?=(?:Otherwise|Else|If)\b)", "; ", text)
     alpha = re.search(
-        rf"\balpha(?: (?:is|of|has the value))?(?: fixed(?: at| to)?| set to)?\s*=?\s*({REAL})", text
+        r"\balpha(?: (?:is|of|has the value))?(?: fixed(?: at| to)?| set to)?\s*=?\s*(-?\d+(?:\.\d+)?)", text
     )
-    for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z])", joined):
+    for sentence in re.split(r"(?<=[.!?])\s+(?=[A-Z0-9])", joined):
         by_cases = re.search(r"\bif\b", sentence, re.IGNORECASE) is not None
         kept.append(_sentence(_with_value(sentence, alpha) if alpha is not None and by_cases else sentence))
     return " ".join(kept)

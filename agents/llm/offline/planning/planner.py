@@ -129,7 +129,7 @@ def _without_names(formulas: Formulas) -> str:
     } - targets
     text = formulas.rest
     title = re.match(r"\s*(?P<title>[A-Za-z][\w -]{0,40}?)\s*:(?=\s)", text)
-    if title is not None and not names_operation(title["title"]):
+    if title is not None and re.search(r"\d", title["title"]) is None and not names_operation(title["title"]):
         text = text[title.end() :]  # a title of the formula's own, which says what it is
     for name in sorted(n for n in inputs if len(n) > 2 and n.lower() not in _KEPT):
         text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w])(?!\s*(?:=|is|of)\s*[-+.\d])", " ", text)
