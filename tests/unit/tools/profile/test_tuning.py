@@ -1,5 +1,6 @@
 """Tuning and timing against a scripted clock: times come from a formula, so nothing here is a measurement."""
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,14 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.results import Timing, TimingNotMeasured
 from cuda_harness.state.suite import Inputs
+from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.profile.ceilings import Ceilings
 from cuda_harness.tools.profile.configurations import reordered
 from cuda_harness.tools.profile.timing import Baseline, time_kernel
 from cuda_harness.tools.profile.tuning import Tuning, tune
 from cuda_harness.tools.profile.workload import Workload, workload
-from cuda_harness.tools.synthesize.suite import Answer
+from cuda_harness.tools.synthesize.reference import ReferenceRunner
+from cuda_harness.tools.synthesize.suite import Answer, Suite
 
 IR = KernelIR.model_validate({
     "schema": "cuda-harness/ir/1", "name": "double", "dims": [{"name": "n", "value": 4096}],
@@ -212,3 +215,26 @@ def test_a_baseline_that_went_wrong_is_no_baseline(cubin: Path, work: Workload) 
     assert isinstance(timing, Timing)
     assert (timing.baseline, timing.speedup_vs_baseline) == (None, None)
     assert any("no speed-up over the first" in n for n in timing.notes)
+
+
+def test_a_configuration_that_is_wrong_at_small_sizes_is_never_timed(
+    cubin: Path, work: Workload, tmp_path: Path, executor: CpuExecutor
+) -> None:
+    source = KERNEL.source.replace("if (i < n)", "if (i < n - (BLOCK == 64 && n % 2))")
+    lossy = KERNEL.model_copy(
+        update={"source": source, "plan": KERNEL.plan.model_copy(update={"tunables": {"BLOCK": (256, 64)}})}
+    )
+    reference = (
+        "def reference(inputs, dims, scalars):\n    return {'y': 2.0 * inputs['x'].astype('float64')}\n"
+    )
+    clock = ScriptedClock(cubin, {256: 10.0, 64: 5.0})
+    clock.run = executor.run  # type: ignore[method-assign]
+    with contextlib.closing(ReferenceRunner()) as references:
+        suite = Suite(IR, reference, runner=references, seed=6)
+        found = tune(lossy, work, clock, suite=suite, cache=tmp_path)
+    assert isinstance(found, Tuning)
+    status = {t.tunables["BLOCK"]: t for t in found.trials}
+    assert status[64].status == "wrong"
+    assert "at sizes" in status[64].reason
+    assert all(64 not in blocks for blocks in clock.timed)
+    assert found.tunables == {"BLOCK": 256}
