@@ -32,6 +32,7 @@ _STATE_TYPES = (
     ("cuda_harness.state.budget", "Budget"),
     ("cuda_harness.state.budget", "Spend"),
     ("cuda_harness.state.budget", "Stop"),
+    ("cuda_harness.state.harness", "BranchState"),
     ("cuda_harness.state.harness", "Decision"),
     ("cuda_harness.state.harness", "Result"),
     ("cuda_harness.state.ir", "KernelIR"),
