@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,10 +112,9 @@ def workload(
     """
     sizes = dict(dims) if dims else ir.target_dims
     cases = _cases(ir, suite, seed, sizes)
-    if suite is not None:
-        contents = tuple(suite.inputs(c) for c in cases)
-    else:
-        contents = tuple(draw(ir, specs or Inputs(), c) for c in cases)
+    spec = specs or Inputs()
+    with ThreadPoolExecutor(max_workers=len(cases)) as pool:  # NumPy draws without the interpreter's lock
+        contents = tuple(pool.map(suite.inputs if suite is not None else lambda c: draw(ir, spec, c), cases))
     made = Workload(ir, sizes, cases, contents)
     if suite is None:
         made.why_no_truth = "no reference was given"
