@@ -12,6 +12,8 @@ from cuda_harness.graph.report.markup import clean, el
 _CHAR, _LINE, _PAD, _GAP_X, _GAP_Y = 7.3, 16, 9, 18, 46
 """Width of a character and height of a line at 12 px, padding of a box, gaps between boxes and layers, in px."""
 _MAX_CHARS = 34
+_BEND = "bend"
+"""Kind of the places where an arrow passes a layer."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,15 @@ class Box:
     @property
     def width(self) -> float:
         """Width in px."""
+        if not self.lines:
+            return 2.0
         return 2 * _PAD + _CHAR * max((len(_short(line)) for line in self.lines), default=1)
 
     @property
     def height(self) -> float:
         """Height in px."""
+        if not self.lines:
+            return 2 * _PAD + _LINE * 2 - 4  # straight down beside a box of two lines
         return 2 * _PAD + _LINE * len(self.lines) - 4
 
 
@@ -59,22 +65,43 @@ def layered(boxes: Sequence[Box], arrows: Iterable[Arrow], *, title: str) -> Mar
         if known and not nx.has_path(graph, arrow.target, arrow.source):
             graph.add_edge(arrow.source, arrow.target)
             kept.append(arrow)
-    layers = _layers(graph)
-    places, width, height = _places(layers, by_id)
-    drawn = [_arrow(places[a.source], places[a.target], a, by_id) for a in kept]
-    drawn += [_box(by_id[name], *places[name]) for name in by_id]
+    depth = _depths(graph)
+    routes = [_route(graph, depth, by_id, a) for a in kept]
+    places, width, height = _places(_layers(graph, depth), by_id)
+    drawn = [_arrow(route, places, by_id, a.label) for route, a in zip(routes, kept, strict=True)]
+    drawn += [_box(box, *places[name]) for name, box in by_id.items() if box.kind != _BEND]
     return _svg(drawn, width, height, title)
 
 
-def _layers(graph: "nx.DiGraph[str]") -> list[list[str]]:
-    """Return node names by longest path from a source, each layer ordered by the middle of its parents."""
+def _depths(graph: "nx.DiGraph[str]") -> dict[str, int]:
+    """Return the layer of each node: the longest path from a source; a late input stands just above its first use."""
     depth: dict[str, int] = {}
-    for name in nx.topological_sort(graph):
+    order = list(nx.topological_sort(graph))
+    for name in order:
         depth[name] = max((depth[p] + 1 for p in graph.predecessors(name)), default=0)
-    for name in reversed(list(nx.topological_sort(graph))):  # a late input stands just above its first use
+    for name in reversed(order):
         below = [depth[s] for s in graph.successors(name)]
         if below and not graph.in_degree(name):
             depth[name] = min(below) - 1
+    return depth
+
+
+def _route(graph: "nx.DiGraph[str]", depth: dict[str, int], by_id: dict[str, Box], arrow: Arrow) -> list[str]:
+    """Return the nodes an arrow passes: a bend in each layer between its ends, so that no box hides it."""
+    way = [arrow.source]
+    for layer in range(depth[arrow.source] + 1, depth[arrow.target]):
+        bend = f"bend {arrow.source} {arrow.target} {layer}"
+        depth[bend], by_id[bend] = layer, Box(bend, (), _BEND)
+        graph.add_edge(way[-1], bend)
+        way.append(bend)
+    if len(way) > 1:
+        graph.remove_edge(arrow.source, arrow.target)
+        graph.add_edge(way[-1], arrow.target)
+    return [*way, arrow.target]
+
+
+def _layers(graph: "nx.DiGraph[str]", depth: Mapping[str, int]) -> list[list[str]]:
+    """Return the names layer by layer, each ordered by the middle of its parents."""
     layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     for name in graph.nodes:
         layers[depth[name]].append(name)
@@ -127,19 +154,29 @@ def _box(box: Box, x: float, y: float) -> Markup:
 
 
 def _arrow(
-    start: tuple[float, float], end: tuple[float, float], arrow: Arrow, by_id: Mapping[str, Box]
+    route: Sequence[str], places: Mapping[str, tuple[float, float]], by_id: Mapping[str, Box], label: str
 ) -> Markup:
-    x1, y1 = start[0] + by_id[arrow.source].width / 2, start[1] + by_id[arrow.source].height
-    x2, y2 = end[0] + by_id[arrow.target].width / 2, end[1] - 6
-    middle = (y1 + y2) / 2
-    path = f"M{x1:.1f} {y1:.1f} C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} {x2:.1f} {y2:.1f}"
-    head = f"M{x2 - 4:.1f} {y2:.1f} L{x2 + 4:.1f} {y2:.1f} L{x2:.1f} {y2 + 6:.1f} Z"
-    label = (
-        el("text", _short(arrow.label), x=(x1 + x2) / 2 + 4, y=middle + 4, class_="label")
-        if arrow.label
+    points = []
+    for name in route:
+        x, y = places[name][0] + by_id[name].width / 2, places[name][1]
+        points.append((x, y if name == route[-1] else y + by_id[name].height))
+        if name not in {route[0], route[-1]}:
+            points.insert(-1, (x, y))
+    points[-1] = (points[-1][0], points[-1][1] - 6)
+    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
+    for i, (x, y) in enumerate(points[1:], start=1):
+        before = points[i - 1]
+        middle = (before[1] + y) / 2
+        path += f" C{before[0]:.1f} {middle:.1f} {x:.1f} {middle:.1f} {x:.1f} {y:.1f}"
+    x, y = points[-1]
+    head = f"M{x - 4:.1f} {y:.1f} L{x + 4:.1f} {y:.1f} L{x:.1f} {y + 6:.1f} Z"
+    start = points[-2]
+    text = (
+        el("text", _short(label), x=(start[0] + x) / 2 + 4, y=(start[1] + y) / 2 + 4, class_="label")
+        if label
         else None
     )
-    return el("g", el("path", d=path, class_="edge"), el("path", d=head, class_="head"), label)
+    return el("g", el("path", d=path, class_="edge"), el("path", d=head, class_="head"), text)
 
 
 Tone = Literal["good", "bad", "mute", "plain", "accent"]

@@ -242,12 +242,7 @@ def _attempt(attempt: AttemptEvidence, parent: AttemptEvidence | None) -> Markup
 
 def where_time_went(run: Evidence) -> Markup | None:
     """Return seconds by node, tokens by role, and seconds by stage of the ladder."""
-    spent: dict[str, float] = defaultdict(float)
-    for item in run.trace:
-        metadata = (item.get("extra") or {}).get("metadata") or {}
-        took = seconds(item)
-        if took is not None and item.get("name") == metadata.get("langgraph_node"):
-            spent[str(item["name"])] += took
+    spent = _seconds_by_node(run)
     stages: dict[str, float] = defaultdict(float)
     for attempt in run.attempts:
         for stage in attempt.verdict.stages if attempt.verdict else ():
@@ -259,7 +254,7 @@ def where_time_went(run: Evidence) -> Markup | None:
         if r.get("run_type") == "llm" and tokens(r) != (None, None)
     ]
     parts = join(
-        el("h3", "by node"), by_node,
+        el("h3", "by node (branches run at once)" if run.result.get("branches") else "by node"), by_node,
     ) if (by_node := bars([Bar(n, s) for n, s in spent.items()], unit="s", title="seconds by node")) else None  # fmt: skip
     ladder_bars = bars(
         [Bar(n, s) for n, s in stages.items()], unit="s", title="seconds by stage of the ladder"
@@ -271,6 +266,28 @@ def where_time_went(run: Evidence) -> Markup | None:
         join(el("h3", "by stage of the ladder, all attempts"), ladder_bars) if ladder_bars else None,
         table(("model call", "tokens"), list(models), numeric=(1,)),
     )
+
+
+def _seconds_by_node(run: Evidence) -> dict[str, float]:
+    """Return seconds by node; a node that holds others, as a branch does, is not counted beside them."""
+    nodes = {
+        item.get("id"): item
+        for item in run.trace
+        if item.get("name") == ((item.get("extra") or {}).get("metadata") or {}).get("langgraph_node")
+    }
+    parents = {item.get("id"): item.get("parent_run_id") for item in run.trace}
+    holders = set()
+    for name in nodes:
+        step = parents.get(name)
+        while step is not None and step not in holders:
+            holders.add(step)
+            step = parents.get(step)
+    spent: dict[str, float] = defaultdict(float)
+    for name, item in nodes.items():
+        took = seconds(item)
+        if took is not None and name not in holders:
+            spent[str(item["name"])] += took
+    return spent
 
 
 def _tokens(run: Document) -> str:

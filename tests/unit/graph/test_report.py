@@ -248,3 +248,35 @@ def test_a_run_that_waits_shows_its_question(tmp_path: Path) -> None:
     ):
         assert words in shown.text
     assert not [n for n, _ in shown.elements if n == "script"]
+
+
+def test_a_long_arrow_passes_beside_the_boxes_between() -> None:
+    boxes = [Box(name, (name * 20, "x")) for name in "abc"]
+    drawn = str(layered(boxes, [Arrow("a", "b"), Arrow("b", "c"), Arrow("a", "c")], title="t"))
+    paths = re.findall(r'<path d="(M[^"]*)" class="edge"', drawn)
+    long = max(paths, key=len)
+    assert len(paths) == 3
+    assert long.count("C") == 3
+    x, width = (float(v) for v in re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawn)[1])
+    bend = float(re.findall(r"C[\d.]+ [\d.]+ [\d.]+ [\d.]+ ([\d.]+)", long)[0])
+    assert not x <= bend <= x + width
+
+
+def test_a_node_that_holds_nodes_is_not_counted_beside_them(tmp_path: Path) -> None:
+    run = finished_run(tmp_path)
+    times = {"start_time": "2026-01-01T00:00:00+00:00", "end_time": "2026-01-01T00:00:04+00:00"}
+    branch = {
+        "id": "z",
+        "name": "branch",
+        "extra": {"metadata": {"langgraph_node": "branch"}},
+        "dotted_order": "0",
+        **times,
+    }
+    lines = [json.loads(line) for line in (run / "trace.jsonl").read_text().splitlines()]
+    lines[0]["parent_run_id"] = "z"
+    (run / "trace.jsonl").write_text("".join(json.dumps(r) + "\n" for r in [branch, *lines]))
+
+    spent = Outline(page(read_evidence(run))).sections["spent"]
+
+    assert "coder" in spent
+    assert "4 s" not in spent
