@@ -9,7 +9,7 @@ from cuda_harness.agents.arbiter import judge_disagreement
 from cuda_harness.agents.ask import ReplyKey, ask, render
 from cuda_harness.agents.context import RunContext
 from cuda_harness.agents.reply import Reply, ReplyFault, pick_json, pick_python
-from cuda_harness.state.budget import Stop
+from cuda_harness.state.budget import Stop, StopReason
 from cuda_harness.state.errors import ConfigError, StateError
 from cuda_harness.state.harness import StateUpdate, SynthesizerView, node
 from cuda_harness.state.ir import KernelIR
@@ -154,6 +154,8 @@ def _agree(services: "Services", request: str, ir: KernelIR, drafts: Drafts) -> 
             services.emit("references_agreed", corrections=correction)
             return None
         services.emit("references_disagreed", detail=found.message[:300], corrections=correction)
+        if isinstance(found, ReferenceFault) and found.kind == "resources":
+            return Stop(reason="environment", detail=found.message[:4_000])
         if correction == MAX_CORRECTIONS:
             return Stop(reason="oracle", detail=f"no quorum: {found.message}"[:4_000])
         if isinstance(found, ReferenceFault):
@@ -245,7 +247,8 @@ def _prove(services: "Services", ir: KernelIR, drafts: Drafts) -> SuiteProof | S
     suite = load_suite(services, ir)
     proof = examine_suite(suite, ())
     if isinstance(proof, Failure):
-        reason = "weak_suite" if proof.class_ == "weak_suite" else "oracle"
+        reasons: dict[str, StopReason] = {"weak_suite": "weak_suite", "resources": "environment"}
+        reason = reasons.get(proof.class_, "oracle")
         services.emit("suite_doubted", reason=reason, detail=proof.message[:300])
         return Stop(reason=reason, detail=proof.message[:4_000])
     formulas = suite.formula_vote()

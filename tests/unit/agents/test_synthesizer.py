@@ -13,7 +13,7 @@ from cuda_harness.agents.synthesizer import synthesize_suite
 from cuda_harness.state.errors import ModelRefused, StateError
 from cuda_harness.state.harness import StateUpdate, SynthesizerView
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.tools.synthesize.reference import ReferenceRunner
+from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
 
 IR = KernelIR.model_validate(
     {
@@ -258,6 +258,24 @@ def test_a_resumed_synthesis_asks_nobody(tmp_path: Path, runner: ReferenceRunner
     )
     again = Run(tmp_path, runner, reference=[], loops=[], arbiter=[])
     assert first()["suite"] == again()["suite"]
+
+
+class Starved:
+    """A runner on a machine without memory."""
+
+    def evaluate(self, *_given: Any, **_limits: Any) -> ReferenceFault:
+        return ReferenceFault("resources", "the reference needs about 9 MiB several times over; less is free")
+
+    def close(self) -> None: ...
+
+
+def test_a_machine_without_room_is_no_authors_fault(tmp_path: Path) -> None:
+    run = Run(tmp_path, Starved(), reference=[vectorised()], loops=[loops()])  # type: ignore[arg-type]
+    stop = run()["stop"]
+
+    assert stop is not None
+    assert stop.reason == "environment"
+    assert "less is free" in stop.detail
 
 
 def test_the_synthesizer_needs_an_ir(tmp_path: Path) -> None:
