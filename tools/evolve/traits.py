@@ -69,7 +69,12 @@ class Evidence:
 def evidence_of(
     ir: KernelIR, kernel: Kernel | None, profile: Profile | None, facts: dict[str, float] | None = None
 ) -> Evidence:
-    """Return the evidence about a kernel: its IR, its text, its profile and what the executor counted."""
+    """Return the evidence about a kernel: its IR, its text, its profile and what was counted.
+
+    `facts["launches"]`, where it is known, is what the plan launches at the target; else every launch it names counts.
+    """
+    known = (facts or {}).get("launches")
+    launches = int(known) if known is not None else count_launches(kernel) if kernel else 1
     bound = profile.bound if profile is not None and profile.bound != "unknown" else ir.mapping.bound
     return Evidence(
         ir=ir,
@@ -79,7 +84,7 @@ def evidence_of(
         else frozenset(),
         bound=bound,
         metrics={**(profile.metrics if profile else {}), **(facts or {})},
-        launches=count_launches(kernel) if kernel else 1,
+        launches=launches,
     )
 
 

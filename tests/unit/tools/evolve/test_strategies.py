@@ -3,8 +3,9 @@
 import pytest
 
 from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.tools.evolve.strategies import BY_NAME, STRATEGIES
-from cuda_harness.tools.evolve.traits import Evidence, ir_traits, source_traits
+from cuda_harness.tools.evolve.traits import Evidence, evidence_of, ir_traits, source_traits
 
 
 def ir(
@@ -85,3 +86,14 @@ def test_spills_and_conflicts_are_answered() -> None:
     )
     assert {"launch_bounds", "bank_conflict_padding"} <= fitting(seen)
     assert "12 bank conflicts" in BY_NAME["bank_conflict_padding"].fits(seen)
+
+
+def test_launches_that_the_target_never_makes_are_nothing_to_fuse() -> None:
+    plan = LaunchPlan.model_validate({
+        "steps": [{"launch": "k", "grid": [1], "block": [1], "when": "n > 4"},
+                  {"launch": "j", "grid": [1], "block": [1], "when": "n <= 4"}],
+    })  # fmt: skip
+    kernel = Kernel(source="", plan=plan)
+    relu = ir("relu")
+    assert BY_NAME["kernel_fusion"].fits(evidence_of(relu, kernel, None))
+    assert not BY_NAME["kernel_fusion"].fits(evidence_of(relu, kernel, None, {"launches": 1.0}))
