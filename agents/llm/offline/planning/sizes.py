@@ -252,8 +252,12 @@ def _counts(text: Marked, sizes: Sizes) -> None:
 
         return take
 
+    both = rf"(?P<one>{NUMBER}) and (?P<two>{NUMBER}) (?P<unit>elements|entries|values|numbers)\b"
+    text.replace(re.compile(both), lambda m: f"{m['one']} {m['unit']} and {m['two']} {m['unit']}")
     value = rf"(?P<value>{NUMBER})"
     row = r"(?:rows?|samples?|lines?)"
+    nouns = [w for n in ("vector", "array", "tensor", "buffer") for w in (n, f"{n}s")]
+    noun_before = "(?:" + "|".join(rf"(?<=\b{n} )" for n in (*nouns, "matrix", "matrices")) + ")"
     patterns: list[tuple[str, str]] = [
         ("batch", rf"\b(?:batch(?:es)?(?: size)?(?: of| is|:)?|batched)\s+{value}(?: (?:matrices|pairs))?\b"),
         (
@@ -292,7 +296,7 @@ def _counts(text: Marked, sizes: Sizes) -> None:
             "length",
             rf"\b(?:of |with )?(?:the |a )?(?:common |same )?(?:length|size|lengths|sizes|dimension|order|width|n)(?: of| is|:|=| equal to)?\s+{value}(?: each)?\b",
         ),
-        ("length", rf"\b(?:vectors?|arrays?|matrix|matrices|tensors?|buffers?) (?:of|with)\s+{value}\b"),
+        ("length", rf"{noun_before}(?:of|with)\s+{value}\b"),
         ("length", rf"\b{value}(?: elements)? long\b"),
         (
             "length",
