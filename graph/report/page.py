@@ -9,7 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from cuda_harness.graph.report import kernels, sections
+from cuda_harness.graph.report import kernels, sections, times
 from cuda_harness.graph.report.evidence import Evidence, read_evidence
 from cuda_harness.graph.report.markup import el, fold, join
 from cuda_harness.tools.archive.run_folder import write_atomically
@@ -19,12 +19,12 @@ Section = Callable[[Evidence], Markup | None]
 SECTIONS: tuple[tuple[str, str, Section], ...] = (
     ("request", "Request and assumptions", sections.request),
     ("verdict", "Verdict", sections.verdict),
-    ("time", "Time", kernels.timing_section),
+    ("time", "Time", times.timing_section),
     ("kernel", "Kernel", kernels.kernel_section),
     ("ir", "What is computed", kernels.ir_section),
     ("attempts", "Attempts", kernels.attempts_section),
     ("rounds", "Rounds of optimisation", kernels.rounds_section),
-    ("spent", "Where the time went", kernels.where_time_went),
+    ("spent", "Where the time went", times.where_time_went),
     ("budgets", "Budgets", sections.budgets),
     ("again", "Versions, and how to do it again", sections.reproduce),
 )
@@ -77,7 +77,7 @@ def fragment(run: Evidence) -> str:
         _folded("The run asks", sections.question(run), open_=True),
         _folded("Request and assumptions", sections.request(run)),
         _folded("Verdict", sections.verdict(run), open_=True),
-        _folded("Time", kernels.timing_section(run), open_=run.timing is not None),
+        _folded("Time", times.timing_section(run), open_=run.timing is not None),
         _folded(f"Kernel (attempt {shown.id})" if shown else "Kernel", kernels.kernel_section(run)),
         _folded("What is computed", kernels.ir_section(run)),
         _folded("Attempts", lineage, open_=True),
