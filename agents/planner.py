@@ -16,7 +16,9 @@ from cuda_harness.state.targets import facts_of
 def plan_kernel(state: PlannerView, runtime: Runtime[RunContext]) -> StateUpdate:
     """Return the IR of the request."""
     services = runtime.context.services(state.run_dir)
-    prompt = render(services, "roles/planner", request=state.request, target=facts_of(state.target), facts=state.facts)
+    prompt = render(
+        services, "roles/planner", request=state.request, target=facts_of(state.target), facts=state.facts
+    )
     ir = ask(services, "planner", prompt, parse_ir, key=ReplyKey("planner", ordinal=int(bool(state.facts))))
     services.folder.write_text("ir.json", ir.to_json())
     services.emit(
