@@ -24,7 +24,7 @@ REQUESTS = {
     "total": "sum of 2^25 floats",
     "transpose": "transpose an 8192 x 4096 matrix of floats",
     "scan": "prefix sum of 2^24 floats",
-    "matmul": "product of two 2048 x 2048 float32 matrices",
+    "matmul": "matmul of 2048 x 2048 matrices",
 }
 ROUNDS = 3
 
