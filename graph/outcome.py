@@ -66,7 +66,7 @@ def deliver(state: HarnessState, services: "Services") -> Result:
         else None,
         "profile": shown.profile.model_dump(mode="json") if shown and shown.profile else None,
         "attempts": [_row(a) for a in state.attempts.values()],
-        "branches": rounds_as_rows(state.rounds, state.attempts),
+        "branches": rounds_as_rows(state.rounds, state.attempts, state.ended),
         "assumptions": [a.model_dump(mode="json") for a in state.ir.assumptions] if state.ir else [],
         "stop": stop_reason(state).model_dump(mode="json"),
         "usage": services.ledger.spend().model_dump(mode="json"),

@@ -6,7 +6,7 @@ from typing import Any
 import networkx as nx
 
 from cuda_harness.state.attempt import Attempt
-from cuda_harness.state.rounds import BranchPlan, Contest, Round
+from cuda_harness.state.rounds import BranchEnd, BranchPlan, Contest, Round
 
 
 def lineage(attempts: Mapping[int, Attempt], rounds: Mapping[int, Round]) -> "nx.DiGraph[int]":
@@ -57,7 +57,9 @@ def path_to(graph: "nx.DiGraph[int]", attempt: int) -> list[int]:
     return [*sorted(nx.ancestors(graph, attempt)), attempt] if attempt in graph else []
 
 
-def rounds_as_rows(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt]) -> list[dict[str, Any]]:
+def rounds_as_rows(
+    rounds: Mapping[int, Round], attempts: Mapping[int, Attempt], ended: Mapping[str, BranchEnd] | None = None
+) -> list[dict[str, Any]]:
     """Return each branch of each round as one row: what it tried, what was expected, what came of it and why."""
     rows = []
     finals = {r.final.challenger: r.final for r in rounds.values() if r.final is not None}
@@ -75,13 +77,15 @@ def rounds_as_rows(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt])
                     "ci95": list(contest.ci95) if contest and contest.ci95 else None,
                     "kept": contest is not None and contest.challenger == settled.winner,
                     "confirmed": finals[contest.challenger].better if contest and contest.challenger in finals else None,
-                    "reason": contest.reason if contest else _unverified(own),
+                    "reason": contest.reason if contest else _unverified(own, (ended or {}).get(plan.name)),
                 }
             )  # fmt: skip
     return rows
 
 
-def _unverified(own: list[Attempt]) -> str:
+def _unverified(own: list[Attempt], end: BranchEnd | None) -> str:
+    if end is not None:
+        return f"{end.reason}: {' '.join(end.detail.split())[:200]}"
     if not own:
         return "no kernel was written"
     last = own[-1]

@@ -5,7 +5,7 @@ import pytest
 
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.results import Failure, Verdict
-from cuda_harness.state.rounds import BranchPlan, Contest, Round
+from cuda_harness.state.rounds import BranchEnd, BranchPlan, Contest, Round
 from cuda_harness.tools.evolve.population import lineage, path_to, rounds_as_rows
 
 GOOD = Verdict(outcome="accepted", executor="cpu")
@@ -52,3 +52,10 @@ def test_each_branch_is_a_row_with_its_reason() -> None:
     assert (second["kept"], second["challenger"]) == (False, None)
     assert second["reason"].startswith("rejected: data_race at tiny")
     assert third["reason"] == "no kernel was written"
+
+
+def test_a_refused_branch_says_so() -> None:
+    end = BranchEnd(reason="refused", detail="the model declined: it moves each byte once")
+    assert rounds_as_rows(ROUNDS, ATTEMPTS, {"r1b3": end})[2]["reason"].startswith(
+        "refused: the model declined"
+    )
