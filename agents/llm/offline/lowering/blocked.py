@@ -72,7 +72,7 @@ def lower_blocked(building: Building, primitive: Primitive, found: Contraction) 
             *(["const int64_t batch = blockIdx.x / (tiles_m * tiles_n);"] if found.batch else []), *batch,
             "const int64_t first_m = (int64_t)(tile / tiles_n) * TILE, first_n = (int64_t)(tile % tiles_n) * TILE;"]  # fmt: skip
     building.add(text, f"""{text.signature(bounds="256")} {{
-  constexpr int STEP = 16, PER = TILE / 16, GROUP = TILE / (PER / 4);  // outputs a thread on a side, in groups of 4
+  constexpr int STEP = 16, PER = TILE / 16, APART = TILE / (PER / 4);  // outputs a thread on a side, in groups of 4
   constexpr int LEFT = LEFT_WIDE ? 4 : 1, RIGHT = RIGHT_WIDE ? 4 : 1;
   __shared__ alignas(32) {real} left[2][STEP][TILE + 4], right[2][STEP][TILE + 4];
 {indent(head, 1)}
@@ -91,8 +91,8 @@ def lower_blocked(building: Building, primitive: Primitive, found: Contraction) 
         {real} side_m[PER], side_n[PER];
 #pragma unroll
         for (int g = 0; g < PER / 4; ++g) {{
-          const Few<{real}, 4> four_m = *reinterpret_cast<const Few<{real}, 4>*>(&left[now][kk][g * GROUP + ty * 4]);
-          const Few<{real}, 4> four_n = *reinterpret_cast<const Few<{real}, 4>*>(&right[now][kk][g * GROUP + tx * 4]);
+          const Few<{real}, 4> four_m = *reinterpret_cast<const Few<{real}, 4>*>(&left[now][kk][g * APART + ty * 4]);
+          const Few<{real}, 4> four_n = *reinterpret_cast<const Few<{real}, 4>*>(&right[now][kk][g * APART + tx * 4]);
 #pragma unroll
           for (int e = 0; e < 4; ++e) {{
             side_m[g * 4 + e] = four_m.v[e];
@@ -116,7 +116,7 @@ def lower_blocked(building: Building, primitive: Primitive, found: Contraction) 
   for (int mm = 0; mm < PER; ++mm) {{
 #pragma unroll
     for (int nn = 0; nn < PER; ++nn) {{
-      const int64_t at_m = first_m + mm / 4 * GROUP + ty * 4 + mm % 4, at_n = first_n + nn / 4 * GROUP + tx * 4 + nn % 4;
+      const int64_t at_m = first_m + mm / 4 * APART + ty * 4 + mm % 4, at_n = first_n + nn / 4 * APART + tx * 4 + nn % 4;
       if (at_m < {size_m} && at_n < {size_n}) {{
 {indent([*rows, *cols, store], 4)}
       }}
@@ -165,7 +165,8 @@ def fetch(building: Building, text: KernelText, emitter: Emitter, side: Side, *,
     fastest = (side.inner if side.inner_fastest else side.along)[-1]
     packed = isinstance(last, Name) and last.name == fastest
     extent = emitter.bound.extents[fastest]
-    building.defines[f"{upper}_WIDE"] = f"1 if ({extent}) % {width} == 0 else 0" if packed else "0"
+    wide = f"1 if ({extent}) % {width} == 0 else 0" if packed else "0"
+    text.macros[f"{upper}_WIDE"] = building.define(f"{upper}_WIDE", wide)
     pointer = text.pointer(side.source.name, written=False)
     kind = C_TYPES[text.types.get(side.source.name) or building.problem.arrays[side.source.name].dtype]
     names = emitter.index

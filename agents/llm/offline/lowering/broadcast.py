@@ -72,11 +72,8 @@ def lower_broadcast(building: Building, primitive: Primitive, style: Style) -> N
     kind = C_TYPES[dtypes[target]]
     pointer = text.pointer(target, written=True)
     vec = max(1, 16 // max(ITEM_BYTES[d] for d in dtypes.values()))
-    building.defines |= {
-        "VEC": f"{vec} if ({extents[last]}) % {vec} == 0 else 1",
-        "NARROW": f"1 if ({total}) < 2147483648 else 0",
-    }
-    text.helpers["Pack"] = "template <typename T> struct alignas(sizeof(T) * VEC) Pack { T v[VEC]; };"
+    building.own_pack(text, "spread", f"{vec} if ({extents[last]}) % {vec} == 0 else 1")
+    text.macros["NARROW"] = building.define("NARROW", f"1 if ({total}) < 2147483648 else 0")
     size = text.size(total)
     body = [
         *_decode(text, primitive, index), *loads, f"Pack<{kind}> {out};", "#pragma unroll",

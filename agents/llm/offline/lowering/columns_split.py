@@ -71,11 +71,10 @@ def lower_split(building: Building, primitive: Primitive, style: Style) -> None:
     widest = max(ITEM_BYTES[building.problem.arrays[n].dtype] for n in packs)
     vec = max(1, 16 // widest)
     width = f"({vec} if ({last}) % {vec} == 0 else 1)"
-    building.defines["VEC"] = width
+    building.own_pack(text, "stripe", width)
     term = Emitter(text, primitive.bound, dict(index), primitive.dtype, loaded=packs).value(node.body)
     count, size = text.size(length), text.size(total)
     stripes = text.size(f"cdiv({total}, 32*{width})")
-    text.helpers["Pack"] = "template <typename T> struct alignas(sizeof(T) * VEC) Pack { T v[VEC]; };"
     merge = reduction.merge("acc[k]", "parts[w][threadIdx.x][k]")
     bounds = "32 * DEPTH" if style.has("launch_bounds") else ""
     building.add(text, f"""{text.signature(bounds=bounds)} {{

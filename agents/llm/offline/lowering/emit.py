@@ -58,6 +58,8 @@ class KernelText:
     """Array name -> C variable, for values that stay in registers."""
     types: dict[str, str] = field(default_factory=dict)
     """Element type of arrays that this lowering keeps in scratch buffers."""
+    macros: dict[str, str] = field(default_factory=dict)
+    """Names as this kernel's text has them -> names in the source, where several kernels have a macro of one name."""
     _names: dict[str, str] = field(default_factory=dict)
 
     def pointer(self, array: str, *, written: bool) -> str:

@@ -125,8 +125,10 @@ def lower_held(building: Building, program: RowProgram, needed: set[str], style:
     group = _group(building, program, vec, style)
     width = f"({vec} if ({cols}) % {vec} == 0 else 1)"
     building.tune("GROUP", group)
-    building.defines |= {"VEC": width, "ITEMS": f"max(1, min(cdiv({cols}, GROUP*{width}), {MOST_ITEMS}))"}
-    text.helpers["Pack"] = "template <typename T> struct alignas(sizeof(T) * VEC) Pack { T v[VEC]; };"
+    building.own_pack(text, "row", width)
+    text.macros["ITEMS"] = building.define(
+        "ROW_ITEMS", f"max(1, min(cdiv({cols}, GROUP*{width}), {MOST_ITEMS}))"
+    )
     bounds = "GROUP > 32 ? GROUP : 128" if style.has("launch_bounds") else ""
     building.add(text, f"""{text.signature(bounds=bounds)} {{
   constexpr int THREADS = GROUP, ROWS = GROUP > 32 ? 1 : 128 / GROUP;  // a warp a row, or a block a row

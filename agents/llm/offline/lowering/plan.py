@@ -1,5 +1,6 @@
 """The plan under construction: kernels, launches, scratch and tunables of one lowering."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +43,23 @@ class Building:
         self.tunables.setdefault(name, list(values))
         return name
 
+    def define(self, name: str, expression: str) -> str:
+        """Declare a macro that follows from the sizes, and return its name: numbered where another expression has it."""
+        own, number = name, 2
+        while own in self.tunables or self.defines.get(own, expression) != expression:
+            own, number = f"{name}{number}", number + 1
+        self.defines[own] = expression
+        return own
+
+    def own_pack(self, text: KernelText, skill: str, width: str) -> None:
+        """Give a kernel a VEC and a Pack of its own, VEC elements wide."""
+        vec = self.define(f"{skill.upper()}_VEC", width)
+        text.macros |= {
+            "VEC": vec,
+            "Pack": f"Pack{vec.removesuffix('_VEC').replace('_VEC', '').capitalize()}",
+        }
+        text.helpers["Pack"] = "template <typename T> struct alignas(sizeof(T) * VEC) Pack { T v[VEC]; };"
+
     def at_target(self, expression: str) -> int:
         """Return the value of a size expression at the target size."""
         return Expr(expression).evaluate(self.problem.ir.target_dims)
@@ -54,11 +72,17 @@ class Building:
 
     def add(self, text: KernelText, body: str) -> None:
         """Take a finished kernel in."""
-        for (
-            helper
-        ) in text.helpers.values():  # keyed by text: float and double forms of one name are overloads
-            self.helpers.setdefault(helper, helper)
-        self.kernels.append(body)
+
+        def named(source: str) -> str:
+            for own, name in text.macros.items():
+                source = re.sub(rf"\b{own}\b", name, source)
+            return source
+
+        for helper in map(named, text.helpers.values()):
+            self.helpers.setdefault(
+                helper, helper
+            )  # keyed by text: float and double forms of one name are overloads
+        self.kernels.append(named(body))
 
     def launch(
         self, text: KernelText, *, grid: str, block: list[str | int], when: str | None = None, name: str = ""

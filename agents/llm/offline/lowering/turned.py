@@ -14,7 +14,7 @@ TURN_IDEAS = (
 
 
 def lower_turned(building: Building, primitive: Primitive, read: Access, style: Style) -> None:
-    """Add a kernel that turns SIDE x SIDE tiles with 32-bit tile arithmetic; neighbouring blocks write neighbouring tiles.
+    """Add a kernel that turns EDGE x EDGE tiles with 32-bit tile arithmetic; neighbouring blocks write neighbouring tiles.
 
     Args:
         building: The plan.
@@ -38,36 +38,36 @@ def lower_turned(building: Building, primitive: Primitive, read: Access, style: 
     emitter.replaced[read] = Emitter(text, primitive.bound, index, primitive.dtype, loaded=tile).value(read)
     store = emitter.store(emitter.value(primitive.bound.statement.value))
     decode = unflatten(text, batch, extents, "batch", index) if batch else []
-    lines = [f"const unsigned tiles_across = ({size_across} + SIDE - 1) / SIDE, tiles_along = ({size_along} + SIDE - 1) / SIDE;",
+    lines = [f"const unsigned tiles_across = ({size_across} + EDGE - 1) / EDGE, tiles_along = ({size_along} + EDGE - 1) / EDGE;",
              "const unsigned place = blockIdx.x % (tiles_across * tiles_along);" if batch else "const unsigned place = blockIdx.x;",
              *(["const int64_t batch = blockIdx.x / (tiles_across * tiles_along);"] if batch else []), *decode,
-             "const int64_t first_across = (int64_t)(place / tiles_along) * SIDE, first_along = (int64_t)(place % tiles_along) * SIDE;"]  # fmt: skip
+             "const int64_t first_across = (int64_t)(place / tiles_along) * EDGE, first_along = (int64_t)(place % tiles_along) * EDGE;"]  # fmt: skip
     bounds = "32 * STRANDS" if style.has("launch_bounds") else ""
     building.add(text, f"""{text.signature(bounds=bounds)} {{
-  __shared__ {kind} tile[SIDE][SIDE + 1];
+  __shared__ {kind} tile[EDGE][EDGE + 1];
 {indent(lines, 1)}
-  {kind} held[SIDE / STRANDS][SIDE / 32];
+  {kind} held[EDGE / STRANDS][EDGE / 32];
 #pragma unroll
-  for (int r = 0; r < SIDE; r += STRANDS) {{
+  for (int r = 0; r < EDGE; r += STRANDS) {{
 #pragma unroll
-    for (int c = 0; c < SIDE; c += 32) {{
+    for (int c = 0; c < EDGE; c += 32) {{
       const int64_t {i_along} = first_along + threadIdx.y + r, {i_across} = first_across + threadIdx.x + c;
       if ({i_along} < {size_along} && {i_across} < {size_across}) held[r / STRANDS][c / 32] = {source};
     }}
   }}
 #pragma unroll
-  for (int r = 0; r < SIDE; r += STRANDS) {{
+  for (int r = 0; r < EDGE; r += STRANDS) {{
 #pragma unroll
-    for (int c = 0; c < SIDE; c += 32) {{
+    for (int c = 0; c < EDGE; c += 32) {{
       const int64_t {i_along} = first_along + threadIdx.y + r, {i_across} = first_across + threadIdx.x + c;
       if ({i_along} < {size_along} && {i_across} < {size_across}) tile[threadIdx.y + r][threadIdx.x + c] = held[r / STRANDS][c / 32];
     }}
   }}
   __syncthreads();
 #pragma unroll
-  for (int r = 0; r < SIDE; r += STRANDS) {{
+  for (int r = 0; r < EDGE; r += STRANDS) {{
 #pragma unroll
-    for (int c = 0; c < SIDE; c += 32) {{
+    for (int c = 0; c < EDGE; c += 32) {{
       const int64_t {i_along} = first_along + threadIdx.x + c, {i_across} = first_across + threadIdx.y + r;
       if ({i_along} < {size_along} && {i_across} < {size_across}) {store}
     }}
@@ -75,13 +75,13 @@ def lower_turned(building: Building, primitive: Primitive, read: Access, style: 
 }}""")  # fmt: skip
     narrow = ITEM_BYTES[building.problem.arrays[read.name].dtype] <= 2
     building.tune(
-        "SIDE", [64, 32] if narrow or style.has("instruction_parallelism", "shared_tiling") else [32, 64]
+        "EDGE", [64, 32] if narrow or style.has("instruction_parallelism", "shared_tiling") else [32, 64]
     )
     strands = building.tune("STRANDS", [4, 8, 16])
-    grid = f"cdiv({extents[across]}, SIDE)*cdiv({extents[along]}, SIDE)"
+    grid = f"cdiv({extents[across]}, EDGE)*cdiv({extents[along]}, EDGE)"
     if batch:
         grid += f"*({product([extents[v] for v in batch])})"
     building.launch(text, grid=grid, block=[32, strands])
     building.notes.append(
-        "tiles of SIDE x SIDE go through registers into padded shared memory and out turned"
+        "tiles of EDGE x EDGE go through registers into padded shared memory and out turned"
     )

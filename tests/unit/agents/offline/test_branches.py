@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cuda_harness.agents.coder import parse_kernel
-from cuda_harness.agents.gate import design_sha256
+from cuda_harness.agents.gate import check_kernel, design_sha256
 from cuda_harness.agents.ideas import parse_proposals
 from cuda_harness.agents.llm.offline.author import answer
 from cuda_harness.agents.llm.offline.lowering.schedule import PLAIN, branch, ideas_for, lower
@@ -157,3 +157,23 @@ def test_no_local_of_a_kernel_hides_an_array(shape: str) -> None:
                     )
                 )
                 assert not parameters & declared, (text, name)
+
+
+MIXED = (
+    "softmin over each column of a 300 x 200 matrix", "y[i,j] = softplus(x[i,j]); s[i] = sum_j y[i,j]; z[i,j] = y[i,j]/s[i] + b[j]",
+    "c[i,j] = sum_k a[i,k]*b[k,j]; m[i] = max_j c[i,j]; t[j,i] = c[i,j] - m[i]",
+    "s[i] = sum_j x[i,j]; t[j] = sum_i x[i,j]; u = sum_i s[i]; y[i,j] = x[i,j]*s[i]*t[j]/u",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("request_text", MIXED)
+@pytest.mark.parametrize("idea", IDEAS)
+def test_skills_in_one_plan_keep_out_of_each_others_way(request_text: str, idea: str) -> None:
+    ir = ir_of(request_text)
+    source, data = lower(ir, 0, Style(frozenset({idea, "vector_loads"})))
+    kernel = Kernel(source=source, plan=LaunchPlan.model_validate(data))
+    check_kernel(kernel, ir, {})
+    macros = {*kernel.plan.tunables, *kernel.plan.defines}
+    assert not macros & set(re.findall(r"\b(?:constexpr int|,) ([A-Z][A-Z_]*) =", source))
+    structs = re.findall(r"struct alignas\(.*\) (\w+) \{", source)
+    assert len(structs) == len(set(structs))
