@@ -26,7 +26,7 @@ _WORDS: tuple[tuple[IrTrait, str], ...] = (
     ("stencil", r"stencil|window|laplac|heat|jacobi|pool|median|blur|automaton"),
     ("reduction", r"reduc|sum|mean|max|min|softmax|norm|dot|moment|varian|argm|log_sum_exp|prod"),
 )
-"""Words of an operation's name; a formula is written in too many ways to be read here."""
+"""Words of an operation's name; formulas with a named index speak for themselves."""
 _SOURCE: tuple[tuple[SourceTrait, str], ...] = (
     ("shared", r"\b__shared__\b"),
     ("vector", r"\b(?:float|int|uint|double|half|short|ushort|char|uchar|longlong)[248]\b|\b__half2\b|\b__nv_bfloat162\b"),
@@ -95,6 +95,8 @@ def ir_traits(ir: KernelIR) -> frozenset[IrTrait]:
     for trait, words in _WORDS:
         if re.search(words, text):
             found.add(trait)
+    for step in ir.steps:
+        found |= _formula_traits(step.formula)
     largest_in = max((_count(ir, t) for t in ir.inputs), default=0)
     largest_out = max((_count(ir, t) for t in ir.outputs), default=0)
     if largest_out * 8 <= largest_in:
@@ -110,6 +112,27 @@ def ir_traits(ir: KernelIR) -> frozenset[IrTrait]:
     if any(t.dtype in _NARROW for t in ir.tensors):
         found.add("packable")
     return frozenset(found)
+
+
+def _formula_traits(formula: str) -> set[IrTrait]:
+    """Return what a formula with a named reduction index says, whatever its operation is called.
+
+    Factors that carry the index beside different other ones are a product of matrices or vectors.
+    """
+    left, _, right = formula.partition("=")
+    reduced = re.search(r"\b(?P<kind>sum|mean|max|min|prod|argmax|argmin)_\{?(?P<index>[a-z]\w*)", right)
+    if reduced is None:
+        return set()
+    if re.search(r"<=", right[reduced.start() :]):
+        return {"scan"}
+    indices = {
+        tuple(part.strip() for part in inside.split(","))
+        for _, inside in re.findall(r"([A-Za-z_]\w*)\[([^\[\]]*)\]", right)
+    }
+    with_index = {i for i in indices if reduced["index"] in i}
+    if reduced["kind"] == "sum" and "[" in left and len(with_index) > 1 and "*" in right:
+        return {"contraction"}
+    return {"reduction"}
 
 
 _NARROW = frozenset({

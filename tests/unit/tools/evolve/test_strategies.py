@@ -97,3 +97,24 @@ def test_launches_that_the_target_never_makes_are_nothing_to_fuse() -> None:
     relu = ir("relu")
     assert BY_NAME["kernel_fusion"].fits(evidence_of(relu, kernel, None))
     assert not BY_NAME["kernel_fusion"].fits(evidence_of(relu, kernel, None, {"launches": 1.0}))
+
+
+@pytest.mark.parametrize(
+    ("formula", "shapes", "trait", "never"),
+    [
+        ("c[i,j] = sum_k a[i,k]*b[k,j]", (["m", "n"], ["m", "n"]), "contraction", "elementwise"),
+        ("y[i] = sum_j x[i,j]*w[j]", (["m", "n"], ["m"]), "contraction", "reduction"),
+        ("y[i] = sum_j x[i,j]*z[i,j]", (["m", "n"], ["m"]), "row_reduction", "contraction"),
+        ("y[i] = max_j x[i,j]", (["m", "n"], ["m"]), "row_reduction", "elementwise"),
+        ("y[i] = sum_{k<=i} x[k]", (["n"], ["n"]), "scan", "contraction"),
+        ("y[i,j] = exp(x[i,j])", (["m", "n"], ["m", "n"]), "elementwise", "reduction"),
+    ],
+)
+def test_a_formula_tells_the_kind_of_a_problem_with_an_opaque_name(
+    formula: str, shapes: tuple[list[str], list[str]], trait: str, never: str
+) -> None:
+    plain = ir("compute", shapes)
+    step = plain.steps[0].model_copy(update={"formula": formula})
+    found = ir_traits(plain.model_copy(update={"steps": (step,)}))
+    assert trait in found
+    assert never not in found
