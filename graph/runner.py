@@ -320,7 +320,9 @@ def _require_same(
     from cuda_harness.graph.sameness import require_same
     from cuda_harness.state.serde import sha256
 
-    ir = (graph.get_state(config).values or {}).get("ir")
+    values = graph.get_state(config).values or {}
+    # Before there is a suite the file may be a plan ahead of the checkpoint: the Planner writes it first.
+    ir = values.get("ir") if values.get("suite") is not None else None
     planned = KernelIR.model_validate(ir) if ir is not None else None
     try:
         require_same(services, ir_sha256=sha256(json.loads(planned.to_json())) if planned else None)
