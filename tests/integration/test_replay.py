@@ -2,7 +2,9 @@
 
 `recordings/wave_step.jsonl` was recorded through langchain-openai over loopback HTTP; the answers were written by
 hand from the prompts alone (2-D wave equation step), so they show that the prompts can be answered, not how a
-particular model does.
+particular model does. `three_nearest.jsonl` and `haar_wavelet.jsonl` were answered, request by request, by a language
+model that saw nothing but the prompts; the requests were CUDABench's tasks 422 (level 2) and 475 (level 3), said here
+in our own words.
 """
 
 from pathlib import Path
@@ -13,7 +15,8 @@ import pytest
 from cuda_harness import Settings, generate
 from cuda_harness.state.budget import Budget
 
-RECORDING = Path(__file__).parent / "recordings" / "wave_step.jsonl"
+RECORDINGS = Path(__file__).parent / "recordings"
+RECORDING = RECORDINGS / "wave_step.jsonl"
 REQUEST = (
     "One step of the 2-D wave equation on a float32 grid of 200 by 300 points: given the current field u, the "
     "previous field p and the squared wave speed c2 at every point, write the next field. Use the five-point "
@@ -60,3 +63,38 @@ def test_a_budget_stops_before_the_call_that_would_exceed_it(tmp_path: Path) -> 
 
     assert result.stop["reason"] == "budget"
     assert result.document["usage"]["calls"] == 2
+
+
+@pytest.mark.slow
+def test_a_round_of_branches_is_replayed_to_the_same_decision(tmp_path: Path) -> None:
+    result = generate(
+        "One-dimensional Haar wavelet transform of `signal` (512 float32) down to one average: `details_out` (512) and "
+        "`approx_out` (1).",
+        model=f"replay:{RECORDINGS / 'haar_wavelet.jsonl'}", executor="cpu", out=tmp_path, settings=Settings(),
+        seed=7, budget=Budget(rounds=1, branches=2),
+    )  # fmt: skip
+
+    assert result.status == "verified", result.stop
+    assert [(a["strategy"], a["status"]) for a in result.document["attempts"]] == [
+        ("first", "verified"), ("persistent_grid", "verified"), ("compile_time_size", "verified"),
+    ]  # fmt: skip
+    assert result.stop["reason"] == "budget"
+    assert result.document["usage"]["calls"] == 7
+    (round_,) = {b["round"] for b in result.document["branches"]}
+    assert round_ == 1
+    assert all(b["kept"] in {True, False} and b["reason"] for b in result.document["branches"])
+
+
+@pytest.mark.slow
+def test_a_recorded_answer_is_judged_on_fresh_data(tmp_path: Path) -> None:
+    result = generate(
+        "For every unknown point, the indices of the three nearest known points of its batch, nearest first.",
+        model=f"replay:{RECORDINGS / 'three_nearest.jsonl'}", executor="cpu", out=tmp_path, settings=Settings(),
+        seed=11, budget=Budget(rounds=0),
+    )  # fmt: skip
+
+    assert result.status == "verified", result.stop
+    rng = np.random.default_rng(1)
+    unknown, known = (rng.standard_normal((2, n, 3)).astype(np.float32) for n in (5, 9))
+    distances = ((unknown[:, :, None] - known[:, None]) ** 2).sum(-1)
+    assert np.array_equal(result(unknown, known), np.argsort(distances, axis=-1, kind="stable")[..., :3])
