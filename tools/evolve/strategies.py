@@ -47,7 +47,7 @@ def _when(
             return ""
         reasons = []
         if kinds:
-            reasons.append(f"the problem is a {kinds[0].replace('_', ' ')}")
+            reasons.append(f"kind of problem: {kinds[0].replace('_', ' ')}")
         if has:
             reasons.append(f"the kernel uses {', '.join(has)}")
         if without:
