@@ -245,6 +245,42 @@ MISALIGNED = [
 ]
 
 
+COPIES = [
+    Case(
+        "an asynchronous copy read before it is waited for",
+        "__shared__ __align__(16) float s[32];\nint i = threadIdx.x;\n__pipeline_memcpy_async(s + i, x + i, 4);\n"
+        "__pipeline_commit();\ny[i] = s[i];  // HERE",
+        "uninitialized_read",
+        before=_PIPELINE,
+        shape=_ONE_WARP,
+    ),
+    Case(
+        "an asynchronous copy that no batch holds is waited for",
+        "__shared__ __align__(16) float s[32];\nint i = threadIdx.x;\n__pipeline_memcpy_async(s + i, x + i, 4);\n"
+        "__pipeline_wait_prior(0);\ny[i] = s[i];  // HERE",
+        "uninitialized_read",
+        before=_PIPELINE,
+        shape=_ONE_WARP,
+    ),
+    Case(
+        "cp.async with a wait that leaves its group open",
+        "__shared__ __align__(16) float s[32];\nint i = threadIdx.x;\nunsigned at = (unsigned)__cvta_generic_to_shared(s + i);\n"
+        'asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at), "l"(x + i));\n'
+        'asm volatile("cp.async.commit_group;");\nasm volatile("cp.async.wait_group 1;");\ny[i] = s[i];  // HERE',
+        "uninitialized_read",
+        shape=_ONE_WARP,
+    ),
+    Case(
+        "the older of two batches, the newer one in flight",
+        "__shared__ __align__(16) float s[64];\nint i = threadIdx.x;\n__pipeline_memcpy_async(s + i, x + i, 4);\n"
+        "__pipeline_commit();\n__pipeline_memcpy_async(s + 32 + i, x + i, 4);\n__pipeline_commit();\n"
+        "__pipeline_wait_prior(1);\ny[i] = s[i];\n__pipeline_wait_prior(0);\ny[i] += s[32 + i];",
+        before=_PIPELINE,
+        shape=_ONE_WARP,
+    ),
+]
+
+
 def _named(cases: list[Case], *words: str) -> list[Case]:
     return [c for c in cases if any(w in c.name for w in words)]
 
@@ -262,7 +298,7 @@ CLASSES: dict[str, list[Case]] = {
     "out_of_bounds of a local array": [*_named(base.OUT_OF_BOUNDS, "local array"), *LOCALS, ROWS[2]],
     "out_of_bounds of a device variable": DEVICE_VARIABLES,
     "null and wild pointers": [*_named(base.OUT_OF_BOUNDS, "null", "wild"), *POINTERS],
-    "uninitialized_read": base.UNINITIALIZED,
+    "uninitialized_read": base.UNINITIALIZED + COPIES,
     "data_race within a block": [*(c for c in base.RACES if not _named([c], *_BETWEEN)), *WITHIN],
     "data_race between blocks": [*_named(base.RACES, *_BETWEEN), *BETWEEN],
     "barrier_divergence": [c for c in base.BARRIERS if not _named([c], *_WARP_WORDS)],

@@ -449,8 +449,12 @@ def _convert_pair(i: Instruction, types: list[str]) -> str | None:
 
 
 def _copy_async(i: Instruction) -> str | None:
-    if i.has("commit_group", "wait_group", "wait_all"):
-        return _NOTHING
+    if i.has("commit_group"):
+        return "sim_copy_commit();"
+    if i.has("wait_all"):
+        return "::simc::wait_copies(0, true);"
+    if i.has("wait_group"):
+        return f"::simc::wait_copies({_as('u32', i.operands[0])});"
     if not i.has("ca", "cg") or i.has("bulk", "mbarrier", "cache_hint") or len(i.operands) not in {3, 4}:
         return None
     destination, source, size = i.operands[:3]

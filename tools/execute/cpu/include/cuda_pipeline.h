@@ -1,4 +1,4 @@
-// The pipeline primitives: a copy is done when it is issued, so committing and waiting have nothing left to do.
+// The pipeline primitives: a copy is read when it is issued and written when it is waited for.
 #pragma once
 #include "sim_copy.h"
 
@@ -8,10 +8,9 @@ inline void __pipeline_memcpy_async(void* destination, const void* source, std::
         sim_misaligned(reinterpret_cast<std::uintptr_t>(source) % size ? source : destination,
                        "__pipeline_memcpy_async needs addresses that are multiples of the copied size", sim_line);
     const std::size_t read = size - (zero_fill < size ? zero_fill : size);
-    simc::copy_share(destination, source, read, 0, 1);
-    for (std::size_t i = read; i < size; ++i) static_cast<unsigned char*>(destination)[i] = 0;
+    simc::issue_copy(destination, source, static_cast<unsigned>(size), static_cast<unsigned>(read));
 }
-inline void __pipeline_commit() {}
-inline void __pipeline_wait_prior(std::size_t) {}
-/// Old form of the barrier's arrival: the copies are done already, so it has nothing to add.
-template <class Barrier> inline void __pipeline_arrive_on(Barrier*) {}
+inline void __pipeline_commit() { sim_copy_commit(); }
+inline void __pipeline_wait_prior(std::size_t prior) { simc::wait_copies(static_cast<unsigned>(prior)); }
+/// The barrier completes after the copies of its threads: they are done before the arrival that follows.
+template <class Barrier> inline void __pipeline_arrive_on(Barrier*) { simc::wait_copies(0, true); }

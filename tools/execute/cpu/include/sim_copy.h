@@ -31,4 +31,17 @@ inline void copy_share(void* destination, const void* source, ::std::size_t byte
     for (::std::size_t i = done + rank; i < bytes; i += threads)
         static_cast<unsigned char*>(destination)[i] = static_cast<const unsigned char*>(source)[i];
 }
+
+/// A copy in the background: read now, written when it is waited for, the latest moment that CUDA allows.
+inline void issue_copy(void* destination, const void* source, unsigned size, unsigned read) {
+    alignas(16) unsigned char bytes[16] = {};
+    copy_share(bytes, source, read < size ? read : size, 0, 1);
+    sim_copy_issue(destination, bytes, size);
+}
+
+/// Waits for all but the newest `prior` committed batches of this thread; with `all`, for open ones as well.
+inline void wait_copies(unsigned prior, bool all = false) {
+    sim_copy due;
+    while (sim_copy_due(prior, all, &due)) copy_share(due.to, due.bytes, due.size, 0, 1);
+}
 }  // namespace simc

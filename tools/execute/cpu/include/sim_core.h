@@ -142,6 +142,17 @@ void sim_fence(void);
 void sim_returned_early(void);
 __attribute__((noreturn)) void sim_trap(const char *what, int line);
 // An address that the hardware would refuse: `what` names the access and the alignment it needs.
+// Copies in the background, of the calling thread: what is issued becomes due when its batch is waited for.
+struct sim_copy {
+  void *to;
+  unsigned size;
+  unsigned char bytes[16];
+};
+void sim_copy_issue(void *to, const unsigned char *bytes, unsigned size);
+void sim_copy_commit(void);
+// The next copy that is due when all but the newest `prior` committed batches are waited for, open ones too with
+// `all`; 0 when there is none.
+int sim_copy_due(unsigned prior, int all, struct sim_copy *copy);
 __attribute__((noreturn)) void sim_misaligned(const void *address, const char *what, int line);
 uint64_t sim_clock(void);
 #ifdef SIM_CHECK

@@ -174,9 +174,7 @@ inline void copy(void* destination, const void* source, unsigned size, unsigned 
         
         sim_misaligned(reinterpret_cast<std::uintptr_t>(source) % size ? source : destination,
                        "cp.async needs addresses that are multiples of the copied size", line);
-    if (read > size) read = size;
-    simc::copy_share(destination, source, read, 0, 1);
-    for (unsigned i = read; i < size; ++i) static_cast<unsigned char*>(destination)[i] = 0;
+    simc::issue_copy(destination, source, size, read);
 }
 
 /// shfl.sync: c packs the clamp (bits 0-4) and the segment mask (bits 8-12); p says whether the source was in range.

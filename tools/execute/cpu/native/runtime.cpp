@@ -65,6 +65,11 @@ struct Fiber {
 
 struct BlockState;
 
+struct Copy {
+  sim_copy what;
+  unsigned batch;
+};
+
 struct Thread {
   BlockState *block;
   Fiber *fiber;
@@ -79,6 +84,9 @@ struct Thread {
   uint64_t *table;
   unsigned mask;
   int named;
+  std::vector<Copy> copies;  // in the background, the oldest first; those before `landed` are done
+  size_t landed;
+  unsigned batch;
 };
 
 struct Warp {
@@ -495,6 +503,8 @@ void worker_main() {
       Thread &t = b.thread[g_thread_order[b.next++]];
       t.state = kReady;
       t.early = false;
+      t.copies.clear();
+      t.landed = t.batch = 0;
       t.barriers = 0;
       enter(&t);
       g_kernel->call(g_arguments.data());
@@ -832,6 +842,23 @@ void sim_returned_early(void) { t_worker->running->early = true; }
 
 void sim_trap(const char *what, int line) {
   report_fault("crash", "line " + std::to_string(line) + ": " + what, where_json(nullptr, line));
+}
+
+void sim_copy_issue(void *to, const unsigned char *bytes, unsigned size) {
+  Thread *t = t_worker->running;
+  Copy c{{to, size, {}}, t->batch};
+  memcpy(c.what.bytes, bytes, size);
+  t->copies.push_back(c);
+}
+
+void sim_copy_commit(void) { ++t_worker->running->batch; }
+
+int sim_copy_due(unsigned prior, int all, sim_copy *copy) {
+  Thread *t = t_worker->running;
+  if (t->landed == t->copies.size() || (!all && (uint64_t)t->copies[t->landed].batch + prior >= t->batch)) return 0;
+  *copy = t->copies[t->landed++].what;
+  if (t->landed == t->copies.size()) t->copies.clear(), t->landed = 0;
+  return 1;
 }
 
 void sim_misaligned(const void *address, const char *what, int line) {
