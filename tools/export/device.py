@@ -60,7 +60,7 @@ def device_part(source: str, plan: LaunchPlan, defines: dict[str, int], *, tenso
         kernel += f"#ifndef {name}\n#define {name} {value}{suffix}\n#endif\n"
     kernel += "// ---- kernel.cu ----\n" + _without_includes(source) + "\n// ---- end of kernel.cu ----\n}\n"
     kernel += "namespace compiled {\n"
-    kernel += "".join(f"constexpr long long {name}_ = {name};\n" for name in sorted(macros))
+    kernel += "".join(f"[[maybe_unused]] constexpr long long {name}_ = {name};\n" for name in sorted(macros))
     kernel += "}  // namespace compiled\n"
     kernel += "".join(f"#undef {name}\n" for name in taken if name != "CUDA_HARNESS_PRELUDE")
     return DevicePart(includes, kernel)
