@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 from cuda_harness.agents.context import RunContext, Services
 from cuda_harness.agents.judging import clock_of, suite_of, workload_of
 from cuda_harness.state.attempt import Attempt
+from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.harness import ProfilerView, StateUpdate, node
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import (
@@ -43,6 +44,7 @@ def profile_kernel(state: ProfilerView, runtime: Runtime[RunContext]) -> StateUp
             timing, profile = bench.measure(attempt)
         else:
             timing, profile = _unmeasured(attempt, state)
+        profile = _explained(services, state, attempt, (timing, profile))
         folder = services.folder.attempt_dir(attempt.id)
         services.folder.write_json(f"{folder}/timing.json", timing.model_dump(mode="json"))
         services.folder.write_json(f"{folder}/profile.json", profile.model_dump(mode="json"))
@@ -93,6 +95,21 @@ def _unmeasured(attempt: Attempt, state: ProfilerView) -> Measured:
     if verdict is None:
         return TimingNotMeasured(reason="the kernel was not judged"), static_profile((), state.ir)
     return TimingNotMeasured(reason=why_untimed(verdict)), static_profile(verdict.kernels, state.ir)
+
+
+def _explained(services: Services, state: ProfilerView, attempt: Attempt, known: Measured) -> Profile:
+    """Return what registered profilers make of the profile; one that breaks is named in an event and costs nothing."""
+    from cuda_harness.tools.plugins import explained
+
+    timing, profile = known
+    if attempt.verdict is None:
+        return profile
+    kernel = services.folder.load_kernel(attempt.id)
+    try:
+        return explained(profile, kernel=kernel, ir=state.ir, verdict=attempt.verdict, timing=timing)
+    except ConfigError as exc:
+        services.emit("profiler_failed", attempt=attempt.id, message=exc.message[:500])
+        return profile
 
 
 def _clock(services: Services, attempt: Attempt) -> "Clock | None":

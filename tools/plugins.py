@@ -5,10 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.kernel import Kernel
+from cuda_harness.state.results import Profile, Timing, TimingNotMeasured, Verdict
 
 SKILLS = "cuda_harness.skills"
 """Group of folders with skill notes: the object is a path, or a function without arguments that returns one; the notes
 lie in its `skills/`."""
+
+PROFILERS = "cuda_harness.profilers"
+"""Group of functions that explain a verified kernel better than the built-in profile, or return `None`."""
 
 
 def registered(group: str) -> list[EntryPoint]:
@@ -42,6 +48,34 @@ def skill_folders() -> tuple[Path, ...]:
             raise _broken(plugin, exc) from exc
         found.append(folder)
     return tuple(found)
+
+
+def explained(
+    profile: Profile,
+    *,
+    kernel: Kernel,
+    ir: KernelIR | None,
+    verdict: Verdict,
+    timing: Timing | TimingNotMeasured,
+) -> Profile:
+    """Return the profile that the registered profilers make of the built-in one, each of the one before it.
+
+    A profiler is called with these five by keyword; it returns a `Profile`, or `None` to leave it as it is.
+
+    Raises:
+        ConfigError: If one breaks or returns something else; names it.
+    """
+    for plugin in registered(PROFILERS):
+        explain = load(plugin)
+        try:
+            made: Any = explain(profile=profile, kernel=kernel, ir=ir, verdict=verdict, timing=timing)
+            if made is not None and not isinstance(made, Profile):
+                msg = f"it returned {type(made).__name__}, not a Profile or None"
+                raise TypeError(msg)  # noqa: TRY301 - told with the plug-in's name below
+        except Exception as exc:
+            raise _broken(plugin, exc) from exc
+        profile = made or profile
+    return profile
 
 
 def _broken(plugin: EntryPoint, error: Exception) -> ConfigError:

@@ -7,9 +7,11 @@ import pytest
 
 from cuda_harness.prompts.loader import Prompts
 from cuda_harness.state.errors import ConfigError, ExecutorUnavailable
+from cuda_harness.state.kernel import Kernel, LaunchPlan
+from cuda_harness.state.results import Profile, TimingNotMeasured, Verdict
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute import registry
-from cuda_harness.tools.plugins import skill_folders
+from cuda_harness.tools.plugins import explained, skill_folders
 
 _COUNT = itertools.count()
 NOTE = """---
@@ -92,3 +94,41 @@ def test_a_broken_executor_is_named(package: Package, code: str, says: str) -> N
     with pytest.raises(ExecutorUnavailable, match=says) as caught:
         registry.executor("cluster", settings=Settings())
     assert "cluster" in caught.value.message
+
+
+KNOWN = Profile(rung="static", bound="unknown", sentence="nothing was measured")
+
+
+def profile_of() -> Profile:
+    kernel = Kernel(
+        source="",
+        plan=LaunchPlan.model_validate({"steps": [{"launch": "k", "grid": [1], "block": [1], "args": []}]}),
+    )
+    verdict = Verdict(outcome="accepted", executor="cpu")
+    return explained(
+        KNOWN, kernel=kernel, ir=None, verdict=verdict, timing=TimingNotMeasured(reason="no GPU")
+    )
+
+
+def test_a_profiler_replaces_the_profile_that_it_was_given(package: Package) -> None:
+    code = "def explain(*, profile, timing, **_): return profile.model_copy(update={'sentence': timing.reason})\n"
+    package.install(code, "cuda_harness.profilers", "ours", "explain")
+    assert profile_of().sentence == "no GPU"
+
+
+def test_a_profiler_may_have_nothing_to_say(package: Package) -> None:
+    package.install("def explain(**_): return None\n", "cuda_harness.profilers", "ours", "explain")
+    assert profile_of() == KNOWN
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("def explain(**_): return 'fast'\n", "not a Profile"),
+        ("def explain(**_): 1 / 0\n", "ZeroDivisionError"),
+    ],
+)
+def test_a_profiler_that_breaks_is_named(package: Package, code: str, why: str) -> None:
+    package.install(code, "cuda_harness.profilers", "ours", "explain")
+    with pytest.raises(ConfigError, match=f"'ours'.*other-package.*{why}"):
+        profile_of()
