@@ -136,7 +136,7 @@ def _by_optuna(
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed % (1 << 32), constant_liar=True))
-    kinds = {
+    kinds: dict[str, optuna.distributions.BaseDistribution] = {
         n: optuna.distributions.CategoricalDistribution(list(dict.fromkeys(v))) for n, v in tunables.items()
     }
     study.enqueue_trial({n: v[0] for n, v in tunables.items()})
