@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cuda_harness.agents.ask import ReplyKey, ask, render
 from cuda_harness.agents.reply import Reply, ReplyFault, pick_json
+from cuda_harness.state.serde import parse_python
 
 if TYPE_CHECKING:
     from cuda_harness.agents.context import Services
@@ -67,7 +68,7 @@ class _Silent(ast.NodeTransformer):
 def without_comments(source: str) -> str:
     """Return Python source without comments and bare texts: an author's words shall not plead his case."""
     try:
-        tree = ast.parse(source)
+        tree = parse_python(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return source
     tree = _Silent().visit(tree)

@@ -54,6 +54,7 @@ class RunContext:
     cancelled: threading.Event = field(default_factory=threading.Event)
     """Set it to stop the run at the next chance; children are ended at once."""
     _services: "dict[str, Services]" = field(default_factory=dict, repr=False)
+    _ended: set[str] = field(default_factory=set, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
@@ -85,20 +86,23 @@ class RunContext:
         """Return what the nodes of the run in `run_dir` share; built on first use, closed by `close`."""
         with self._lock:
             if run_dir not in self._services:
-                self._services[run_dir] = Services(self, Path(run_dir))
+                made = self._services[run_dir] = Services(self, Path(run_dir))
+                if self.cancelled.is_set() and run_dir in self._ended:
+                    made.close()  # a node that still runs in a thread starts nothing again
             return self._services[run_dir]
 
     def close(self, run_dir: str | None = None) -> None:
         """End the helper processes of one run, or of all runs of this context; idempotent."""
         with self._lock:
             wanted = list(self._services) if run_dir is None else [run_dir]
+            self._ended.update(wanted)
             ended = [self._services.pop(name) for name in wanted if name in self._services]
         for services in ended:
             services.close()
 
     def for_one_run(self) -> "RunContext":
         """Return the same settings and models with a cancel event and services of its own."""
-        return replace(self, cancelled=threading.Event(), _services={}, _lock=threading.Lock())
+        return replace(self, cancelled=threading.Event(), _services={}, _ended=set(), _lock=threading.Lock())
 
 
 class Services:

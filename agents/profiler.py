@@ -99,10 +99,10 @@ def _unmeasured(attempt: Attempt, state: ProfilerView) -> Measured:
 
 def _explained(services: Services, state: ProfilerView, attempt: Attempt, known: Measured) -> Profile:
     """Return what registered profilers make of the profile; one that breaks is named in an event and costs nothing."""
-    from cuda_harness.tools.plugins import explained
+    from cuda_harness.tools.plugins import PROFILERS, explained, registered
 
     timing, profile = known
-    if attempt.verdict is None:
+    if attempt.verdict is None or not registered(PROFILERS):
         return profile
     kernel = services.folder.load_kernel(attempt.id)
     try:

@@ -4,7 +4,6 @@ A reply is untrusted text. Nothing here runs it; a reply that cannot be used rai
 that the model can act on.
 """
 
-import ast
 import json
 import re
 import warnings
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from cuda_harness.state.budget import Usage
 from cuda_harness.state.errors import ModelRefused
+from cuda_harness.state.serde import parse_python
 
 MAX_REPLY_CHARS = 4 << 20
 
@@ -169,7 +169,7 @@ def pick_python(blocks: Iterable[Block]) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(block.text)
+            parse_python(block.text)
     except SyntaxError as exc:
         msg = f"the python block does not parse: line {exc.lineno}: {exc.msg}"
         raise ReplyFault(msg) from exc

@@ -11,6 +11,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from cuda_harness.state.serde import parse_python
+
 MAX_CHARS = 1_000
 MAX_NODES = 400
 MAX_DEPTH = 40
@@ -130,7 +132,7 @@ class Expr:
             msg = "empty expression" if not text else f"expression longer than {MAX_CHARS} characters"
             raise ExprError(msg)
         try:
-            tree = ast.parse(text, mode="eval").body
+            tree = parse_python(text, "eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
             msg = f"{_short(text)} is not an expression: {_ALLOWED}"
             raise ExprError(msg) from exc

@@ -1,9 +1,10 @@
 """The base of every model, canonical JSON, and schema versions."""
 
+import ast
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -118,3 +119,23 @@ def sha256(value: Any) -> str:  # noqa: ANN401 - any JSON value, model, text or 
     elif not isinstance(value, bytes):
         value = canonical_json(value).encode()
     return hashlib.sha256(value).hexdigest()
+
+
+_PARSE_TRIES = 50
+
+
+def parse_python(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:  # noqa: ANN401 - Module or Expression
+    """Return the syntax tree of `text`, as `ast.parse` does, from any thread.
+
+    CPython 3.11 counts the depth of the tree that it builds for all threads together (gh-106905): one that is
+    interrupted by another may end in a SystemError that says nothing about the text, and is begun again.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: As `ast.parse`.
+    """
+    for _ in range(_PARSE_TRIES - 1):
+        try:
+            return ast.parse(text, mode=mode)
+        except SystemError:
+            continue
+    return ast.parse(text, mode=mode)

@@ -8,6 +8,7 @@ import ast
 from collections.abc import Callable, Mapping
 
 from cuda_harness.state.expr import Expr
+from cuda_harness.state.serde import parse_python
 
 _BINARY: dict[type[ast.operator], str] = {
     ast.Add: "add",
@@ -45,7 +46,7 @@ def to_cpp(expr: Expr, names: Mapping[str, str], occupancy: Callable[[str], str]
     Raises:
         KeyError: On a name that `names` lacks; the plan was not expanded before.
     """
-    return _print(ast.parse(expr.text, mode="eval").body, names, occupancy)
+    return _print(parse_python(expr.text, "eval").body, names, occupancy)
 
 
 def _print(node: ast.AST, names: Mapping[str, str], occupancy: Callable[[str], str]) -> str:

@@ -80,6 +80,7 @@ class ReferenceRunner:
         self._unsafe = unsafe
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
         self._answers: int | None = None
 
     def evaluate(
@@ -150,6 +151,9 @@ class ReferenceRunner:
         return answer
 
     def _start(self) -> None:
+        if self._closed:
+            msg = "the run is over, and its references with it"
+            raise ToolchainError(msg, remedy="go on with it: cuda-harness resume")
         if self._process is not None and self._process.poll() is None:
             return
         self._stop()
@@ -187,8 +191,9 @@ class ReferenceRunner:
             os.close(answers)
 
     def close(self) -> None:
-        """End the process; idempotent."""
+        """End the process, for good: a thread that still asks starts none again; idempotent."""
         with self._lock:
+            self._closed = True
             self._stop()
 
 

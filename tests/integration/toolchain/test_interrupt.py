@@ -37,7 +37,7 @@ def test_an_interrupt_ends_the_group(tmp_path: Path) -> None:
         [*PY, "import sys, pathlib; from cuda_harness.tools.process import run\n"
               f"run([sys.executable, '-c', \"import os, time; open({str(noted)!r} + '.tmp', 'w').write(str(os.getpid())); "
               f"os.rename({str(noted)!r} + '.tmp', {str(noted)!r}); time.sleep(60)\"], timeout_s=60)"],
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     child = _pid_of(noted)
     owner.send_signal(signal.SIGINT)

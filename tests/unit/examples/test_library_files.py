@@ -59,7 +59,7 @@ def expanded(bundle: Bundle, dims: dict[str, int]) -> Program:
 
 @pytest.mark.parametrize("folder", library(), ids=name)
 def test_bundle_is_complete(folder: Path) -> None:
-    assert {p.name for p in folder.iterdir()} - {"inputs.json"} == FILES
+    assert {p.name for p in folder.iterdir()} - {"inputs.json", "__pycache__"} == FILES
 
     bundle = load_bundle(folder)
 
