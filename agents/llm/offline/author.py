@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from cuda_harness.agents.llm.offline.language.parse import FormulaError
 from cuda_harness.agents.llm.offline.planning.refusal import CAN, HOW_TO_NAME_A_MODEL, Refusal, refusal_text
 from cuda_harness.agents.llm.offline.prompt import Question, read_prompt
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
+from cuda_harness.tools.formula.parse import FormulaError
 
 if TYPE_CHECKING:
     from cuda_harness.agents.llm.offline.chat import OfflineChatModel

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Name, Node
-from cuda_harness.agents.llm.offline.lowering.emit import Emitter, KernelText, product, unflatten
-from cuda_harness.agents.llm.offline.lowering.matmul import Contraction
+from cuda_harness.agents.llm.offline.lowering.emit import Emitter, KernelText, unflatten
+from cuda_harness.agents.llm.offline.lowering.matmul import Contraction, open_product
 from cuda_harness.agents.llm.offline.lowering.plan import Building, indent
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.state.names import C_TYPES
+from cuda_harness.tools.formula.nodes import Access, Name, Node
 
 BLOCKED_IDEAS = (
     "register_blocking", "double_buffering", "shared_tiling", "vector_loads", "instruction_parallelism",
@@ -42,24 +42,17 @@ def lower_blocked(building: Building, primitive: Primitive, found: Contraction) 
 
     Two tiles of each operand are in shared memory; an operand whose rows are whole packs of 4 is read in packs.
     """
-    node = primitive.reduction
-    assert node is not None  # noqa: S101 - the caller asked
-    building.keep(primitive.target)
-    text = building.kernel(f"blocked_{primitive.target}")
+    opened = open_product(building, primitive, found, "blocked")
+    text, emitter, index, (m, n, b) = opened.text, opened.emitter, opened.index, opened.extents
+    size_m, size_n, size_k = opened.sizes
     extents = primitive.bound.extents
-    m, n, k, b = (
-        product([extents[v] for v in names]) for names in (found.rows, found.cols, found.inner, found.batch)
-    )
-    size_m, size_n, size_k = text.size(m), text.size(n), text.size(k)
-    index = {v: text.reserve(v) for v in extents}
-    emitter = Emitter(text, primitive.bound, index, primitive.dtype)
     batch = unflatten(text, found.batch, extents, "batch", index) if found.batch else []
     left = Side("left", operand(found.left), found.rows, found.inner, "first_m", size_m, size_k)
     right = Side("right", operand(found.right), found.cols, found.inner, "first_n", size_n, size_k)
     bring = [*fetch(building, text, emitter, left), *fetch(building, text, emitter, right)]
     put = [*_put(left), *_put(right)]
     kinds = {s.name: C_TYPES[text.types.get(s.source.name) or building.problem.arrays[s.source.name].dtype] for s in (left, right)}  # fmt: skip
-    emitter.replaced[node] = "acc[mm][nn]"
+    emitter.replaced[opened.node] = "acc[mm][nn]"
     rows = unflatten(text, found.rows, extents, "at_m", index)
     cols = unflatten(text, found.cols, extents, "at_n", index)
     store = emitter.store(emitter.value(primitive.bound.statement.value))

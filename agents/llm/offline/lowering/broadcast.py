@@ -1,11 +1,11 @@
 """Maps over arrays of different shapes for bandwidth: packs along the last axis, the other indices worked out once a pack."""
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Name, Node, accesses, children, walk
 from cuda_harness.agents.llm.offline.lowering.emit import Emitter, KernelText, product
 from cuda_harness.agents.llm.offline.lowering.plan import Building, indent
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.agents.llm.offline.lowering.style import Style
 from cuda_harness.state.names import C_TYPES, ITEM_BYTES
+from cuda_harness.tools.formula.nodes import Access, Name, Node, accesses, children, walk
 
 
 def suits_broadcast(building: Building, primitive: Primitive) -> bool:

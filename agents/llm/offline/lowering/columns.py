@@ -1,10 +1,10 @@
 """Reductions across rows: neighbouring threads own neighbouring columns, a block's rows share the work."""
 
-from cuda_harness.agents.llm.offline.language.nodes import Name, accesses
 from cuda_harness.agents.llm.offline.lowering.emit import CHUNK, Emitter, product, unflatten
 from cuda_harness.agents.llm.offline.lowering.plan import Building, indent
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.agents.llm.offline.lowering.reducers import NO_INDEX, Reduction
+from cuda_harness.tools.formula.nodes import Name, accesses
 
 
 def suits_columns(primitive: Primitive) -> bool:

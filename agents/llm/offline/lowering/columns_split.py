@@ -1,6 +1,5 @@
 """Reductions across rows for bandwidth: packs of neighbouring columns, and the rows shared among blocks as well as strands."""
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Name, Node, accesses, children
 from cuda_harness.agents.llm.offline.lowering.emit import Emitter, product, unflatten
 from cuda_harness.agents.llm.offline.lowering.full import partials
 from cuda_harness.agents.llm.offline.lowering.plan import Building, indent
@@ -8,6 +7,7 @@ from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.agents.llm.offline.lowering.reducers import Reduction
 from cuda_harness.agents.llm.offline.lowering.style import Style
 from cuda_harness.state.names import C_TYPES, ITEM_BYTES
+from cuda_harness.tools.formula.nodes import Access, Name, Node, accesses, children
 
 SPLIT_IDEAS = (
     "vector_loads", "instruction_parallelism", "two_stage_reduction", "persistent_grid", "coalescing",

@@ -1,13 +1,5 @@
 """Maps: one output element a thread, in packs where all arrays run in step."""
 
-from cuda_harness.agents.llm.offline.language.nodes import (
-    Access,
-    Name,
-    Node,
-    Reduce,
-    accesses,
-    walk,
-)
 from cuda_harness.agents.llm.offline.lowering.emit import (
     Emitter,
     product,
@@ -17,6 +9,14 @@ from cuda_harness.agents.llm.offline.lowering.plan import Building, indent, stri
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.agents.llm.offline.lowering.reducers import NO_INDEX, Reduction
 from cuda_harness.state.names import C_TYPES, ITEM_BYTES
+from cuda_harness.tools.formula.nodes import (
+    Access,
+    Name,
+    Node,
+    Reduce,
+    accesses,
+    walk,
+)
 
 
 def lower_map(building: Building, primitive: Primitive, *, packed: bool = True) -> None:
@@ -63,7 +63,7 @@ def in_step(building: Building, primitive: Primitive) -> bool:
 
 
 def _outside_indices(node: Node) -> list[Node]:
-    from cuda_harness.agents.llm.offline.language.nodes import children
+    from cuda_harness.tools.formula.nodes import children
 
     if isinstance(node, Access):
         return []

@@ -3,9 +3,10 @@
 import re
 from dataclasses import dataclass, field
 
-from cuda_harness.agents.llm.offline.language.binding import Bound, Problem
-from cuda_harness.agents.llm.offline.language.functions import FUNCTIONS
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.state.names import C_TYPES
+from cuda_harness.tools.formula.binding import Bound, Problem
+from cuda_harness.tools.formula.functions import FUNCTIONS
+from cuda_harness.tools.formula.nodes import (
     Access,
     Binary,
     Call,
@@ -15,8 +16,7 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     Num,
     Reduce,
 )
-from cuda_harness.agents.llm.offline.language.parse import FormulaError
-from cuda_harness.state.names import C_TYPES
+from cuda_harness.tools.formula.parse import FormulaError
 
 C_REAL = {"float32": "float", "float64": "double", "int64": "int64_t"}
 _CPP = """alignas alignof and asm auto bitand bitor bool break case catch char class compl const constexpr continue decltype

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Name, Node, Reduce, accesses, children
 from cuda_harness.agents.llm.offline.lowering.emit import Emitter, KernelText, product
 from cuda_harness.agents.llm.offline.lowering.full import partials
 from cuda_harness.agents.llm.offline.lowering.plan import Building, indent
@@ -10,6 +9,7 @@ from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.agents.llm.offline.lowering.reducers import NO_INDEX, Reduction, group_helper
 from cuda_harness.agents.llm.offline.lowering.style import Style
 from cuda_harness.state.names import C_TYPES, ITEM_BYTES
+from cuda_harness.tools.formula.nodes import Access, Name, Node, Reduce, accesses, children
 
 GATHER_IDEAS = (
     "two_stage_reduction", "vector_loads", "instruction_parallelism", "persistent_grid", "warp_shuffle_reduction",

@@ -6,7 +6,14 @@ first is used; VEC is 1 where a row is no whole number of packs. Rows that are t
 
 from dataclasses import dataclass, field
 
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.agents.llm.offline.lowering.emit import Emitter, KernelText, product, unflatten
+from cuda_harness.agents.llm.offline.lowering.plan import MAX_BLOCKS, Building, indent
+from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
+from cuda_harness.agents.llm.offline.lowering.reducers import NO_INDEX, Reduction, group_helper
+from cuda_harness.agents.llm.offline.lowering.rows import RowProgram, lower_rows, row_type
+from cuda_harness.agents.llm.offline.lowering.style import Style
+from cuda_harness.state.names import C_TYPES, ITEM_BYTES
+from cuda_harness.tools.formula.nodes import (
     Access,
     Name,
     Node,
@@ -16,13 +23,6 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     children,
     walk,
 )
-from cuda_harness.agents.llm.offline.lowering.emit import Emitter, KernelText, product, unflatten
-from cuda_harness.agents.llm.offline.lowering.plan import MAX_BLOCKS, Building, indent
-from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
-from cuda_harness.agents.llm.offline.lowering.reducers import NO_INDEX, Reduction, group_helper
-from cuda_harness.agents.llm.offline.lowering.rows import RowProgram, lower_rows, row_type
-from cuda_harness.agents.llm.offline.lowering.style import Style
-from cuda_harness.state.names import C_TYPES, ITEM_BYTES
 
 HELD_IDEAS = (
     "online_one_pass", "vector_loads", "instruction_parallelism", "warp_shuffle_reduction", "persistent_grid",

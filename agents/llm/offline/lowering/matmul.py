@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Binary, Name, Node, free_variables
 from cuda_harness.agents.llm.offline.lowering.emit import Emitter, KernelText, product, unflatten
 from cuda_harness.agents.llm.offline.lowering.plan import Building, indent
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
+from cuda_harness.tools.formula.nodes import Access, Binary, Name, Node, Reduce, free_variables
 
 
 @dataclass(frozen=True)
@@ -49,29 +49,48 @@ def contraction_of(primitive: Primitive) -> Contraction | None:
     return Contraction(left, right, batch, rows, cols, node.variables)
 
 
-def lower_matmul(building: Building, primitive: Primitive, found: Contraction) -> None:
-    """Add a tiled product: TILE x TILE of the output a block, 4 x 4 a thread, inner steps of 16."""
+@dataclass(frozen=True)
+class Opened:
+    """A product's kernel with its sizes and index variables declared."""
+
+    node: Reduce
+    text: KernelText
+    emitter: Emitter
+    index: dict[str, str]
+    extents: tuple[str, str, str]
+    """Rows, columns and batch as expressions over dims."""
+    sizes: tuple[str, str, str]
+    """Rows, columns and inner as the kernel's parameters."""
+
+
+def open_product(building: Building, primitive: Primitive, found: Contraction, name: str) -> Opened:
+    """Begin the kernel of a product, however it is tiled."""
     node = primitive.reduction
     assert node is not None  # noqa: S101 - the caller asked
     building.keep(primitive.target)
-    text = building.kernel(f"product_{primitive.target}")
+    text = building.kernel(f"{name}_{primitive.target}")
     extents = primitive.bound.extents
     m, n, k, b = (
         product([extents[v] for v in names]) for names in (found.rows, found.cols, found.inner, found.batch)
     )
-    sizes = {name: text.size(expression) for name, expression in {"m": m, "n": n, "k": k}.items()}
+    sizes = text.size(m), text.size(n), text.size(k)
     index = {v: text.reserve(v) for v in extents}
     emitter = Emitter(text, primitive.bound, index, primitive.dtype)
+    return Opened(node, text, emitter, index, (m, n, b), sizes)
+
+
+def lower_matmul(building: Building, primitive: Primitive, found: Contraction) -> None:
+    """Add a tiled product: TILE x TILE of the output a block, 4 x 4 a thread, inner steps of 16."""
+    opened = open_product(building, primitive, found, "product")
+    text, emitter, index, (m, n, b) = opened.text, opened.emitter, opened.index, opened.extents
+    size_m, size_n, size_k = opened.sizes
+    extents = primitive.bound.extents
     real = emitter.real
     batch = unflatten(text, found.batch, extents, "batch", index) if found.batch else []
     tiles_m, tiles_n = text.size(f"cdiv({m}, TILE)"), text.size(f"cdiv({n}, TILE)")
-    load_left = _load(
-        text, emitter, found.left, "left", found.rows, found.inner, sizes["m"], sizes["k"], real
-    )
-    load_right = _load(
-        text, emitter, found.right, "right", found.cols, found.inner, sizes["n"], sizes["k"], real
-    )
-    emitter.replaced[node] = "acc[mm][nn]"
+    load_left = _load(text, emitter, found.left, "left", found.rows, found.inner, size_m, size_k, real)
+    load_right = _load(text, emitter, found.right, "right", found.cols, found.inner, size_n, size_k, real)
+    emitter.replaced[opened.node] = "acc[mm][nn]"
     rows = unflatten(text, found.rows, extents, "at_m", index)
     cols = unflatten(text, found.cols, extents, "at_n", index)
     store = emitter.store(emitter.value(primitive.bound.statement.value))
@@ -84,7 +103,7 @@ def lower_matmul(building: Building, primitive: Primitive, found: Contraction) -
 {indent(head, 1)}
   const int tx = threadIdx.x % SIDE, ty = threadIdx.x / SIDE;
   {real} acc[4][4] = {{}};
-  for (int64_t first_k = 0; first_k < {sizes["k"]}; first_k += 16) {{
+  for (int64_t first_k = 0; first_k < {size_k}; first_k += 16) {{
 {indent([*load_left, *load_right], 2)}
     __syncthreads();
 #pragma unroll
@@ -108,7 +127,7 @@ def lower_matmul(building: Building, primitive: Primitive, found: Contraction) -
 #pragma unroll
     for (int nn = 0; nn < 4; ++nn) {{
       const int64_t at_m = first_m + ty + mm * SIDE, at_n = first_n + tx + nn * SIDE;
-      if (at_m < {sizes["m"]} && at_n < {sizes["n"]}) {{
+      if (at_m < {size_m} && at_n < {size_n}) {{
 {indent([*rows, *cols, store], 4)}
       }}
     }}

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuda_harness.agents.llm.offline.language.binding import Problem
 from cuda_harness.agents.llm.offline.lowering.emit import KernelText, headers
 from cuda_harness.state.expr import Expr
+from cuda_harness.tools.formula.binding import Problem
 
 MAX_BLOCKS = 1_048_576
 """Blocks of a grid that strides; far below the limit of x, far above what fills a GPU."""

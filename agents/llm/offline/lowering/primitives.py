@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from cuda_harness.agents.llm.offline.language.binding import Array, Bound, Problem
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.tools.formula.binding import Array, Bound, Problem
+from cuda_harness.tools.formula.nodes import (
     Access,
     Name,
     Node,

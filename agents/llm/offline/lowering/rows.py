@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Name, Reduce, accesses
 from cuda_harness.agents.llm.offline.lowering.emit import (
     C_REAL,
     CHUNK,
@@ -14,6 +13,7 @@ from cuda_harness.agents.llm.offline.lowering.emit import (
 from cuda_harness.agents.llm.offline.lowering.plan import MAX_BLOCKS, Building, indent
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.agents.llm.offline.lowering.reducers import NO_INDEX, Reduction, group_helper
+from cuda_harness.tools.formula.nodes import Access, Name, Reduce, accesses
 
 SHORT_ROW = 1024
 """Up to this length a warp takes a row, beyond it a block."""

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from cuda_harness.agents.llm.offline.language.nodes import Name, substitute
 from cuda_harness.agents.llm.offline.lowering.emit import Emitter, KernelText, product, unflatten
 from cuda_harness.agents.llm.offline.lowering.plan import MAX_BLOCKS, Building, indent
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.agents.llm.offline.lowering.reducers import Reduction
+from cuda_harness.tools.formula.nodes import Name, substitute
 
 
 def suits_scan(primitive: Primitive) -> bool:

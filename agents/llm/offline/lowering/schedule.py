@@ -3,9 +3,6 @@
 from collections.abc import Collection
 from typing import Any
 
-from cuda_harness.agents.llm.offline.language.binding import Problem
-from cuda_harness.agents.llm.offline.language.nodes import Name, accesses, walk
-from cuda_harness.agents.llm.offline.language.parse import FormulaError
 from cuda_harness.agents.llm.offline.lowering.blocked import BLOCKED_IDEAS, lower_blocked
 from cuda_harness.agents.llm.offline.lowering.broadcast import lower_broadcast, suits_broadcast
 from cuda_harness.agents.llm.offline.lowering.columns import lower_columns, suits_columns
@@ -26,6 +23,9 @@ from cuda_harness.agents.llm.offline.lowering.tensor import TENSOR_IDEAS, lower_
 from cuda_harness.agents.llm.offline.lowering.transpose import lower_transpose, transposed_read
 from cuda_harness.agents.llm.offline.lowering.turned import TURN_IDEAS, lower_turned
 from cuda_harness.state.ir import KernelIR
+from cuda_harness.tools.formula.binding import Problem
+from cuda_harness.tools.formula.nodes import Name, accesses, walk
+from cuda_harness.tools.formula.parse import FormulaError
 
 PLAIN = Style()
 DESIGNS = ("fused", "step by step", "one thread for each element")

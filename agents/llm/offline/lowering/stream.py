@@ -1,11 +1,11 @@
 """Maps for bandwidth: several packs a thread, all loads of a thread in flight before its first store."""
 
-from cuda_harness.agents.llm.offline.language.nodes import accesses
 from cuda_harness.agents.llm.offline.lowering.emit import Emitter, product
 from cuda_harness.agents.llm.offline.lowering.plan import Building, indent
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.agents.llm.offline.lowering.style import Style
 from cuda_harness.state.names import C_TYPES, ITEM_BYTES
+from cuda_harness.tools.formula.nodes import accesses
 
 STREAM_IDEAS = ("vector_loads", "instruction_parallelism", "persistent_grid", "coalescing", "launch_bounds")
 

@@ -1,8 +1,8 @@
 """Products of half-precision matrices by tensor cores: warp-wide 16 x 16 x 16 products with float accumulators."""
 
 from cuda_harness.agents.llm.offline.lowering.blocked import Side, fetch, operand, split
-from cuda_harness.agents.llm.offline.lowering.emit import Emitter, product, unflatten
-from cuda_harness.agents.llm.offline.lowering.matmul import Contraction
+from cuda_harness.agents.llm.offline.lowering.emit import unflatten
+from cuda_harness.agents.llm.offline.lowering.matmul import Contraction, open_product
 from cuda_harness.agents.llm.offline.lowering.plan import Building, indent
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.state.names import C_TYPES
@@ -25,24 +25,17 @@ def lower_tensor(building: Building, primitive: Primitive, found: Contraction) -
 
     Tiles stay in the order that their operand has in memory, so that whole packs of 8 go in and out of shared memory.
     """
-    node = primitive.reduction
-    assert node is not None  # noqa: S101 - the caller asked
-    building.keep(primitive.target)
-    text = building.kernel(f"tensor_{primitive.target}")
+    opened = open_product(building, primitive, found, "tensor")
+    text, emitter, index, (m, n, b) = opened.text, opened.emitter, opened.index, opened.extents
+    size_m, size_n, size_k = opened.sizes
     extents = primitive.bound.extents
-    m, n, k, b = (
-        product([extents[v] for v in names]) for names in (found.rows, found.cols, found.inner, found.batch)
-    )
-    size_m, size_n, size_k = text.size(m), text.size(n), text.size(k)
-    index = {v: text.reserve(v) for v in extents}
-    emitter = Emitter(text, primitive.bound, index, primitive.dtype)
     batch = unflatten(text, found.batch, extents, "batch", index) if found.batch else []
     left = Side("left", operand(found.left), found.rows, found.inner, "first_m", size_m, size_k)
     right = Side("right", operand(found.right), found.cols, found.inner, "first_n", size_n, size_k)
     bring = [*fetch(building, text, emitter, left, width=8), *fetch(building, text, emitter, right, width=8)]
     kind = C_TYPES[building.problem.arrays[left.source.name].dtype]
     put = [*_put(left, kind), *_put(right, kind)]
-    emitter.replaced[node] = "patch[warp][row][col]"
+    emitter.replaced[opened.node] = "patch[warp][row][col]"
     rows = unflatten(text, found.rows, extents, "at_m", index)
     cols = unflatten(text, found.cols, extents, "at_n", index)
     store = emitter.store(emitter.value(primitive.bound.statement.value))

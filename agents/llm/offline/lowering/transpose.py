@@ -1,9 +1,9 @@
 """Transposes: tiles through shared memory, so that both sides move along their fastest axis."""
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Name, accesses
 from cuda_harness.agents.llm.offline.lowering.emit import Emitter, product, unflatten
 from cuda_harness.agents.llm.offline.lowering.plan import Building, indent
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
+from cuda_harness.tools.formula.nodes import Access, Name, accesses
 
 
 def transposed_read(primitive: Primitive) -> Access | None:

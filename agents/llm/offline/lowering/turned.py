@@ -1,11 +1,11 @@
 """Transposes for bandwidth: larger tiles, several rows a thread, all loads of a thread in flight before its first store."""
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Name
 from cuda_harness.agents.llm.offline.lowering.emit import Emitter, product, unflatten
 from cuda_harness.agents.llm.offline.lowering.plan import Building, indent
 from cuda_harness.agents.llm.offline.lowering.primitives import Primitive
 from cuda_harness.agents.llm.offline.lowering.style import Style
 from cuda_harness.state.names import C_TYPES, ITEM_BYTES
+from cuda_harness.tools.formula.nodes import Access, Name
 
 TURN_IDEAS = (
     "transposing_through_shared", "bank_conflict_padding", "vector_loads", "instruction_parallelism", "shared_tiling",

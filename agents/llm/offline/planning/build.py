@@ -3,10 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from cuda_harness.agents.llm.offline.language.nodes import (
-    Negate,
-    Node,
-)
 from cuda_harness.agents.llm.offline.planning.details import Details
 from cuda_harness.agents.llm.offline.planning.operations import (
     blas,
@@ -20,6 +16,10 @@ from cuda_harness.agents.llm.offline.planning.recipe import Axis, Recipe, number
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.shapes import Shaper
 from cuda_harness.agents.llm.offline.planning.stages import Stage
+from cuda_harness.tools.formula.nodes import (
+    Negate,
+    Node,
+)
 
 REDUCING = frozenset({"reduce", "norm", "moment", "lse"})
 
@@ -106,7 +106,7 @@ class Builder:
         recipe = self.recipe
         inout = next((t["name"] for t in recipe.tensors if t["role"] == "inout"), None)
         if inout is not None:
-            from cuda_harness.agents.llm.offline.language.nodes import Statement
+            from cuda_harness.tools.formula.nodes import Statement
 
             recipe.statements.append(
                 (self.op or "compute", Statement(inout, tuple(v for v, _ in recipe.axes), recipe.value))

@@ -5,9 +5,9 @@ import random
 from itertools import permutations
 from typing import Any
 
-from cuda_harness.agents.llm.offline.language.binding import Problem
-from cuda_harness.agents.llm.offline.language.evaluate import Evaluation, Values
 from cuda_harness.state.ir import KernelIR, Tensor
+from cuda_harness.tools.formula.binding import Problem
+from cuda_harness.tools.formula.evaluate import Evaluation, Values
 
 _SIZES = (3, 4, 2, 5)
 _TRIES = ((0.1, 0.9), (-3.0, 3.0))

@@ -3,14 +3,6 @@
 import re
 from typing import Any
 
-from cuda_harness.agents.llm.offline.language.nodes import (
-    Access,
-    Name,
-    Reduce,
-    accesses,
-    bound_variables,
-    walk,
-)
 from cuda_harness.agents.llm.offline.planning.details import Details
 from cuda_harness.agents.llm.offline.planning.formula_forms import reversed_index
 from cuda_harness.agents.llm.offline.planning.formulas import Formulas
@@ -18,6 +10,14 @@ from cuda_harness.agents.llm.offline.planning.recipe import Recipe
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.shapes import SIDE, VECTOR
 from cuda_harness.agents.llm.offline.planning.sizes import Sizes
+from cuda_harness.tools.formula.nodes import (
+    Access,
+    Name,
+    Reduce,
+    accesses,
+    bound_variables,
+    walk,
+)
 
 
 class FormulaAxes:

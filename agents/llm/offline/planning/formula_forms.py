@@ -1,6 +1,6 @@
 """Forms of formulas that are better written another way: small arguments of exp and log, reversed indices."""
 
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.tools.formula.nodes import (
     Binary,
     Call,
     Name,

@@ -3,8 +3,14 @@
 import re
 from typing import Any
 
-from cuda_harness.agents.llm.offline.language.functions import FUNCTIONS
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.agents.llm.offline.planning.formula_axes import FormulaAxes
+from cuda_harness.agents.llm.offline.planning.formula_forms import settle_reversals, steadied
+from cuda_harness.agents.llm.offline.planning.formulas import GREEK, SIZE_NAMES, is_indexed
+from cuda_harness.agents.llm.offline.planning.numbers import REAL
+from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.agents.llm.offline.planning.shapes import Shaper
+from cuda_harness.tools.formula.functions import FUNCTIONS
+from cuda_harness.tools.formula.nodes import (
     Access,
     Binary,
     Name,
@@ -15,12 +21,6 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     substitute,
     walk,
 )
-from cuda_harness.agents.llm.offline.planning.formula_axes import FormulaAxes
-from cuda_harness.agents.llm.offline.planning.formula_forms import settle_reversals, steadied
-from cuda_harness.agents.llm.offline.planning.formulas import GREEK, SIZE_NAMES, is_indexed
-from cuda_harness.agents.llm.offline.planning.numbers import REAL
-from cuda_harness.agents.llm.offline.planning.refusal import Refusal
-from cuda_harness.agents.llm.offline.planning.shapes import Shaper
 
 
 class FormulaPlanner(FormulaAxes):

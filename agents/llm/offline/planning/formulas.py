@@ -3,7 +3,10 @@
 import re
 from dataclasses import dataclass, field
 
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.agents.llm.offline.planning.numbers import REAL
+from cuda_harness.agents.llm.offline.planning.numerals import plain_numbers
+from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.tools.formula.nodes import (
     Access,
     Binary,
     Call,
@@ -15,10 +18,7 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     bound_variables,
     walk,
 )
-from cuda_harness.agents.llm.offline.language.parse import longest_expression
-from cuda_harness.agents.llm.offline.planning.numbers import REAL
-from cuda_harness.agents.llm.offline.planning.numerals import plain_numbers
-from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.tools.formula.parse import longest_expression
 
 _LEFT = re.compile(
     r"(?<![\w.])(?P<name>[A-Za-z_]\w*)(?P<place>\s*\[[^\[\]=]*\]|\(\s*[A-Za-z]\w*(?:\s*,\s*[A-Za-z]\w*)*\s*\))?\s*(?::=|(?<![=<>!+*/-])=(?!=)|<-)\s*"

@@ -2,11 +2,11 @@
 
 import re
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Binary, Name, Reduce
 from cuda_harness.agents.llm.offline.planning.recipe import Axis, Recipe
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.shapes import SIDE, Shaper
 from cuda_harness.agents.llm.offline.planning.stages import Stage
+from cuda_harness.tools.formula.nodes import Access, Binary, Name, Reduce
 
 
 def transposed_operands(text: str) -> tuple[bool, bool]:

@@ -6,7 +6,7 @@ Only what parses to its end as expressions and comparisons is rewritten; anythin
 import re
 from dataclasses import dataclass
 
-from cuda_harness.agents.llm.offline.language.parse import longest_expression
+from cuda_harness.tools.formula.parse import longest_expression
 
 _VALUE = r"(?:the |its |each |an |a )?(?:input |output )?(?:value|element|input|number|entry)(?: x| value| element)?"
 _VERB = re.compile(

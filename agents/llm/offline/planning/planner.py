@@ -5,9 +5,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cuda_harness.agents.llm.offline.language.binding import Problem
-from cuda_harness.agents.llm.offline.language.nodes import Access, Name, walk
-from cuda_harness.agents.llm.offline.language.parse import FormulaError
 from cuda_harness.agents.llm.offline.planning.declared import check_interface, split_outputs
 from cuda_harness.agents.llm.offline.planning.equal import same_computation
 from cuda_harness.agents.llm.offline.planning.formula_plan import FormulaPlanner
@@ -27,6 +24,9 @@ from cuda_harness.agents.llm.offline.planning.words import (
     read_words,
 )
 from cuda_harness.state.ir import KernelIR
+from cuda_harness.tools.formula.binding import Problem
+from cuda_harness.tools.formula.nodes import Access, Name, walk
+from cuda_harness.tools.formula.parse import FormulaError
 
 DESCRIPTIVE = frozenset({"fma", "axpy", "axpby", "combine", "scal", "copy", "fill", "gather"})
 """Words that only name what a formula does; they need not be compared with it."""

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from cuda_harness.agents.llm.offline.language.functions import FUNCTIONS, meaning_of
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.state.names import FLOATS, ITEM_BYTES
+from cuda_harness.tools.formula.functions import FUNCTIONS, meaning_of
+from cuda_harness.tools.formula.nodes import (
     Access,
     Binary,
     Call,
@@ -19,8 +21,6 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     show_statement,
     walk,
 )
-from cuda_harness.agents.llm.offline.planning.refusal import Refusal
-from cuda_harness.state.names import FLOATS, ITEM_BYTES
 
 Axis = tuple[str, str]
 """Index variable and dim."""

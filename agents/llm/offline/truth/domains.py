@@ -4,9 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from cuda_harness.agents.llm.offline.language.binding import Problem
-from cuda_harness.agents.llm.offline.language.functions import FUNCTIONS
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.names import FLOATS
+from cuda_harness.tools.formula.binding import Problem
+from cuda_harness.tools.formula.functions import FUNCTIONS
+from cuda_harness.tools.formula.nodes import (
     Access,
     Binary,
     Call,
@@ -19,9 +21,7 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     substitute,
     walk,
 )
-from cuda_harness.agents.llm.offline.language.parse import parse_expression
-from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.names import FLOATS
+from cuda_harness.tools.formula.parse import parse_expression
 
 Interval = tuple[float, float]
 WHOLE: Interval = (-math.inf, math.inf)

@@ -2,9 +2,12 @@
 
 import re
 
-from cuda_harness.agents.llm.offline.language.binding import Bound, Problem
-from cuda_harness.agents.llm.offline.language.functions import FUNCTIONS
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.state.expr import Expr
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.names import FLOATS, ITEM_BYTES
+from cuda_harness.tools.formula.binding import Bound, Problem
+from cuda_harness.tools.formula.functions import FUNCTIONS
+from cuda_harness.tools.formula.nodes import (
     Access,
     Binary,
     Call,
@@ -16,10 +19,7 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     show_statement,
     substitute,
 )
-from cuda_harness.agents.llm.offline.language.parse import parse_expression
-from cuda_harness.state.expr import Expr
-from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.names import FLOATS, ITEM_BYTES
+from cuda_harness.tools.formula.parse import parse_expression
 
 _HEAD = """import math
 

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from cuda_harness.agents.llm.offline.language.binding import Bound, Problem
-from cuda_harness.agents.llm.offline.language.functions import FUNCTIONS
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.names import FLOATS
+from cuda_harness.tools.formula.binding import Bound, Problem
+from cuda_harness.tools.formula.functions import FUNCTIONS
+from cuda_harness.tools.formula.nodes import (
     Access,
     Binary,
     Call,
@@ -19,9 +21,7 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     show_statement,
     substitute,
 )
-from cuda_harness.agents.llm.offline.language.parse import FormulaError
-from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.names import FLOATS
+from cuda_harness.tools.formula.parse import FormulaError
 
 _HEAD = '''import numpy as np
 from scipy import special
@@ -258,6 +258,6 @@ def _statement(problem: Problem, bound: Bound) -> list[str]:
 
 
 def _scans(node: Node) -> list[Reduce]:
-    from cuda_harness.agents.llm.offline.language.nodes import walk
+    from cuda_harness.tools.formula.nodes import walk
 
     return [n for n in walk(node) if isinstance(n, Reduce) and n.bound is not None]

@@ -4,17 +4,17 @@ import math
 
 import pytest
 
-from cuda_harness.agents.llm.offline.language.binding import Problem
-from cuda_harness.agents.llm.offline.language.evaluate import Evaluation
-from cuda_harness.agents.llm.offline.language.functions import FUNCTIONS
-from cuda_harness.agents.llm.offline.language.nodes import Binary, Call, Name, Reduce, show, show_statement
-from cuda_harness.agents.llm.offline.language.parse import (
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.tools.formula.binding import Problem
+from cuda_harness.tools.formula.evaluate import Evaluation
+from cuda_harness.tools.formula.functions import FUNCTIONS
+from cuda_harness.tools.formula.nodes import Binary, Call, Name, Reduce, show, show_statement
+from cuda_harness.tools.formula.parse import (
     FormulaError,
     longest_expression,
     parse_expression,
     parse_statement,
 )
-from cuda_harness.state.ir import KernelIR
 
 FORMULAS = (
     "y[i] = a*x[i] + y[i]",

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from cuda_harness.agents.llm.offline.language.nodes import Binary, Call, Negate, Node
 from cuda_harness.agents.llm.offline.planning.operations import moves, reductions
 from cuda_harness.agents.llm.offline.planning.recipe import number
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.stages import Stage
+from cuda_harness.tools.formula.nodes import Binary, Call, Negate, Node
 
 if TYPE_CHECKING:
     from cuda_harness.agents.llm.offline.planning.build import Builder

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Binary, Call, Negate, Node
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.stages import Stage
+from cuda_harness.tools.formula.nodes import Access, Binary, Call, Negate, Node
 
 if TYPE_CHECKING:
     from cuda_harness.agents.llm.offline.planning.build import Builder

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.agents.llm.offline.planning.stages import Stage
+from cuda_harness.tools.formula.nodes import (
     Access,
     Binary,
     Call,
@@ -12,9 +14,7 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     Reducer,
     substitute,
 )
-from cuda_harness.agents.llm.offline.language.parse import parse_expression
-from cuda_harness.agents.llm.offline.planning.refusal import Refusal
-from cuda_harness.agents.llm.offline.planning.stages import Stage
+from cuda_harness.tools.formula.parse import parse_expression
 
 if TYPE_CHECKING:
     from cuda_harness.agents.llm.offline.planning.build import Builder

@@ -2,7 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from cuda_harness.agents.llm.offline.language.nodes import (
+from cuda_harness.agents.llm.offline.planning.matrices import build_product
+from cuda_harness.agents.llm.offline.planning.recipe import Recipe, number
+from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.agents.llm.offline.planning.stages import Stage
+from cuda_harness.tools.formula.nodes import (
     Access,
     Binary,
     Name,
@@ -13,10 +17,6 @@ from cuda_harness.agents.llm.offline.language.nodes import (
     Reducer,
     substitute,
 )
-from cuda_harness.agents.llm.offline.planning.matrices import build_product
-from cuda_harness.agents.llm.offline.planning.recipe import Recipe, number
-from cuda_harness.agents.llm.offline.planning.refusal import Refusal
-from cuda_harness.agents.llm.offline.planning.stages import Stage
 
 if TYPE_CHECKING:
     from cuda_harness.agents.llm.offline.planning.build import Builder
@@ -176,7 +176,7 @@ def scan(build: "Builder", stage: Stage) -> None:
 
 
 def _variables(recipe: Recipe, tensor: str) -> tuple[str, ...]:
-    from cuda_harness.agents.llm.offline.language.nodes import accesses
+    from cuda_harness.tools.formula.nodes import accesses
 
     for access in accesses(recipe.value):
         if access.name == tensor:

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cuda_harness.agents.llm.offline.language.nodes import Access, Binary, Call, Name, Negate, Node, Reducer
 from cuda_harness.agents.llm.offline.planning.recipe import Axis, number
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.stages import Stage
 from cuda_harness.state.expr import RESERVED
+from cuda_harness.tools.formula.nodes import Access, Binary, Call, Name, Negate, Node, Reducer
 
 if TYPE_CHECKING:
     from cuda_harness.agents.llm.offline.planning.build import Builder

@@ -1,1 +1,0 @@
-"""The formula language under its former path: see `tools.formula`."""

@@ -1,3 +1,0 @@
-"""The parser of formulas; the language itself lives in `tools.formula`, where the quorum uses it too."""
-
-from cuda_harness.tools.formula.parse import *  # noqa: F403 - the same names under their former path
