@@ -37,6 +37,8 @@ UNDERSTOOD: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("multiply every element of a vector by 2.5", "y[i] = x[i]*2.5", {"n": 1 << 20}),
     ("scale a vector by a scalar alpha", "y[i] = x[i]*alpha", {"n": 1 << 20}),
     ("Leaky ReLU with negative slope 0.2", "y[i] = leaky_relu(x[i], 0.2)", {"n": 1 << 20}),
+    ("Apply GELU (exact, with erf) to 10 floats", "y[i] = gelu(x[i])", {"n": 10}),
+    ("erf of a float32 vector of 10 elements", "y[i] = erf(x[i])", {"n": 10}),
     ("GELU with the tanh approximation", "y[i] = gelu_tanh(x[i])", {"n": 1 << 20}),
     ("GEMM: M=64, N=128, K=32", "c[i,j] = sum_k a[i,k]*b[k,j]", {"m": 64, "n": 128, "k": 32}),
     ("C = A @ B^T for 100 x 60 and 80 x 60 matrices", "c[i,j] = sum_k a[i,k]*b[j,k]", {"m": 100, "n": 80, "k": 60}),
