@@ -241,6 +241,7 @@ class Bench:
             "outcome": verdict.outcome if verdict else None,
             "failure_class": verdict.failure.class_ if verdict and verdict.failure else None,
             "sol_fraction": timing.sol_fraction if timing else None,
+            "median_us": timing.median_us if timing else None,
         }  # fmt: skip
         attempt = submitted(result)
         if attempt is None or result.ir is None:

@@ -2,7 +2,7 @@
 # Everything that needs a GPU, in one go; installs nothing. Each section is a process with a limit of its own, keeps what it
 # has measured, and can be asked for alone.
 # All of it takes longer than nine minutes: what is left out for time can be asked for in a second call with --only.
-# Usage: tests/gpu/run_all.sh OUT [--only doctor,exports,tests,overhead,library,timing,profile,sanitizer,branches,evolution] [--seconds TOTAL]
+# Usage: tests/gpu/run_all.sh OUT [--only doctor,exports,tests,overhead,library,timing,profile,sanitizer,branches,evolution,suite] [--seconds TOTAL]
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 out=${1:?folder for the results}
@@ -62,6 +62,8 @@ room=$(left)
 section branches "$room" "$python" -m tests.gpu.branches "$out" "$((room - 8))"
 room=$(left)
 section evolution "$room" "$python" -m tests.gpu.evolution "$out" "$((room - 8))"
+room=$(left)
+section suite "$room" "$python" -m tests.gpu.suite "$out" "$((room - 30))"
 "$python" -m tests.gpu.summary "$out"
 tail -n 5 "$out/tests.log" 2> /dev/null
 cat "$out/sections.txt"

@@ -11,6 +11,7 @@ _TITLES = (
     ("profile", "Profiles", "profile.md"),
     ("sanitizer", "Library under the sanitizer", "sanitized/side_by_side.md"),
     ("branches", "Branches of the built-in templates", "branches.md"),
+    ("suite", "The suite of tasks, graded", "suite.md"),
     ("library", "Library, cuda and cpu side by side", "side_by_side.md"),
 )
 

@@ -17,6 +17,7 @@ FIELDS = (
     "id", "kind", "level", "sample", "status", "comp", "func", "speed_vs_reference", "score", "sol_fraction", "outcome",
     "failure_class", "calls", "input_tokens", "output_tokens", "usd", "seconds", "program", "func_official", "ours",
     "graded_by", "detail", "run", "clarified", "not_measured", "judge",
+    "median_us",
 )  # fmt: skip
 """Of one line: those of CONTRACT 9, then our additions."""
 Row = dict[str, Any]
