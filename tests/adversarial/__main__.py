@@ -1,10 +1,12 @@
 """Judges the whole corpus: honest bundles must be accepted, wrong ones rejected for the right reason.
 
-`python -m tests.adversarial --kind honest --seeds 20` · `--kind wrong` · `--executor cuda:0` · `--out results.jsonl`
+`python -m tests.adversarial --kind honest --seeds 20` · `--kind wrong` · `--executor cuda:0` · `--out results.jsonl` · `--workers 8`
 """
 
 import argparse
 import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -93,7 +95,12 @@ def main() -> int:
     parser.add_argument("--shard", default="1/1", help="K/N: every N-th bundle from the K-th on")
     parser.add_argument("--seconds", type=float, default=None, help="stop after this time")
     parser.add_argument("--out", type=Path, default=None, help="append one JSON line for each verdict")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="processes side by side, each with cores of its own"
+    )
     given = parser.parse_args()
+    if given.workers > 1:
+        return side_by_side(given.workers, sys.argv[1:])
     executor, checker = _executors(given.executor)
     began = time.monotonic()
     count = misjudged = 0
@@ -120,6 +127,18 @@ def main() -> int:
     seconds = time.monotonic() - began
     sys.stdout.write(f"{count} verdicts on {executor.name}, {misjudged} misjudged, {seconds:.0f} s\n")
     return int(misjudged > 0)
+
+
+def side_by_side(workers: int, arguments: list[str]) -> int:
+    """Judge the parts of the corpus in processes of their own; return 1 when any misjudged."""
+    cores = sorted(os.sched_getaffinity(0))
+    started = []
+    for number in range(workers):
+        part = [sys.executable, "-m", "tests.adversarial", *arguments, "--workers", "1", "--shard", f"{number + 1}/{workers}"]  # fmt: skip
+        process = subprocess.Popen(part)
+        os.sched_setaffinity(process.pid, set(cores[number::workers]) or set(cores))
+        started.append(process)
+    return max(process.wait() for process in started)
 
 
 def _executors(name: str) -> tuple[Executor, Executor | None]:

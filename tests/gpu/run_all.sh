@@ -64,6 +64,11 @@ room=$(left)
 section evolution "$room" "$python" -m tests.gpu.evolution "$out" "$((room - 8))"
 room=$(left)
 section suite "$room" "$python" -m tests.gpu.suite "$out" "$((room - 30))"
+# The corpus on the GPU; and honest bundles at many seeds on the CPU's cores, which measures nothing of the GPU.
+room=$(left)
+section corpus "$room" "$python" -m tests.adversarial --executor cuda:0 --workers 8 --seconds "$((room - 25))" --out "$out/corpus.jsonl"
+room=$(left)
+section seeds "$room" "$python" -m tests.adversarial --kind honest --seeds "${SEEDS:-20}" --first-seed "${FIRST_SEED:-40507}" --workers "$(nproc)" --seconds "$((room - 25))" --out "$out/seeds.jsonl"
 "$python" -m tests.gpu.summary "$out"
 tail -n 5 "$out/tests.log" 2> /dev/null
 cat "$out/sections.txt"

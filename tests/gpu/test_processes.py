@@ -191,6 +191,30 @@ def test_two_gpus_take_one_run_each() -> None:
             made.close()
 
 
+@pytest.mark.parametrize("names", [("cuda:0", "cuda:1"), ("cuda:auto", "cuda:auto")])
+def test_two_runs_at_once_have_a_gpu_each(names: tuple[str, str], tmp_path: Path) -> None:
+    from cuda_harness.tools.execute.cuda.devices import list_visible
+
+    if len(list_visible()) < 2:
+        pytest.skip("needs two GPUs")
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "cuda_harness", "generate", "Softmax over each row of a float32 matrix with 2000 rows and 3000 columns.",
+             "--model", "offline", "--executor", name, "--rounds", "1", "--out", str(tmp_path / str(i)), "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for i, name in enumerate(names)
+    ]  # fmt: skip
+    devices = set()
+    for run in runs:
+        said, complained = run.communicate(timeout=200)
+        assert run.returncode == 0, complained[-1000:]
+        made = json.loads(said)
+        assert made["status"] == "verified", made["stop"]
+        devices.add(made["executor"])
+    assert devices == {"cuda:0", "cuda:1"}
+
+
 def test_one_job_from_a_file(gpu: Any, make_job: Any, tmp_path: Path) -> None:
     from cuda_harness.tools.frames import read_frame
 

@@ -25,6 +25,8 @@ from cuda_harness.tools.execute.protocol import Buffer, LaunchOp, PointerArg, Pr
 from cuda_harness.tools.profile.ceilings import Ceilings, ceilings
 from cuda_harness.tools.profile.compare import judge_samples
 from cuda_harness.tools.profile.explain import explain
+from cuda_harness.tools.profile.library import torch_times
+from cuda_harness.tools.profile.operators import candidates
 from cuda_harness.tools.profile.session import Contender, Session, measure
 from cuda_harness.tools.profile.timing import time_kernel
 from cuda_harness.tools.profile.tuning import Tuning, tune
@@ -38,13 +40,14 @@ STREAMING = (
     "copy",
     "axpy",
     "relu_vec4",
+    "row_sum_vec4",
     "row_sum",
     "transpose_padded",
-    "transpose_swizzled",
+    "softmax_held",
     "softmax_online",
 )
-ONE_DIM, TWO_DIMS = 1 << 25, (8192, 4096)
-"""128 MiB for each float32 tensor: more than twice the L2 of an H200."""
+ONE_DIM, TWO_DIMS = 1 << 26, (16384, 4096)
+"""256 MiB for each float32 tensor: more than four times the L2 of an H200."""
 TRIALS, ROUNDS = 100, 60
 DOUBLE = (
     'extern "C" __global__ void k(float *y, const float *x, int n) '
@@ -235,15 +238,18 @@ def library(
             left_out.append(name)
             continue
         try:
-            kernel, _, work = made.take(name, large=False, timeout_s=report.left)
+            kernel, suite, work = made.take(name, large=False, timeout_s=report.left)
             timing = time_kernel(kernel, work, gpu, limits=limits, limit_s=0.7, precision=0.01)
         except Exception as exc:  # noqa: BLE001 - the next kernel is still worth its time
             timing = TimingNotMeasured(reason=f"{type(exc).__name__}: {exc}"[:300])
-        told = ""
+        told, eager = "", []
         if isinstance(timing, Timing):
             profile = explain(kernel, work, gpu, timing=timing, limits=limits, counters=False)
-            told = "; ".join([f"{profile.bound}-bound", *timing.notes])[:240]
-        rows.append({"kernel": name, "timing": timing.model_dump(), "note": told})
+            if candidates(work.ir) and report.left > 30:
+                eager = [x.model_dump() for x in torch_times(work, suite, gpu, compiled=False, limit_s=20.0)]
+            torch = [f"PyTorch eager {x['median_us']:.2f} us" for x in eager if x["median_us"]]
+            told = "; ".join([*torch, f"{profile.bound}-bound", *timing.notes])[:240]
+        rows.append({"kernel": name, "timing": timing.model_dump(), "torch": eager, "note": told})
         lines.append(row_of(name, timing, told))
         report.found["library"], report.parts["library"] = rows, lines
         report.save()

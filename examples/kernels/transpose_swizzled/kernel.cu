@@ -5,11 +5,15 @@ extern "C" __global__ void transpose(const int* __restrict__ x, int* __restrict_
   const int left = blockIdx.x % across * 32, top = blockIdx.x / across * 32, t = threadIdx.x;
   for (int b = blockIdx.z; b < batch; b += gridDim.z) {
     const size_t base = (size_t)b * rows * cols;
-    for (int r = threadIdx.y; r < 32; r += 8) {
+#pragma unroll
+    for (int k = 0; k < 32; k += 8) {  // four loads on their way for each thread
+      const int r = threadIdx.y + k;
       if (top + r < rows && left + t < cols) tile[r][t ^ r] = x[base + (size_t)(top + r) * cols + left + t];
     }
     __syncthreads();
-    for (int r = threadIdx.y; r < 32; r += 8) {
+#pragma unroll
+    for (int k = 0; k < 32; k += 8) {
+      const int r = threadIdx.y + k;
       if (left + r < cols && top + t < rows) y[base + (size_t)(left + r) * rows + top + t] = tile[t][r ^ t];
     }
     __syncthreads();
