@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("seconds", type=float, nargs="?", default=300.0)
     parser.add_argument("--one", help="judge this bundle in this process")
     parser.add_argument("--sanitize", action="store_true", help="with the sanitizer stage")
-    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) * 3 // 4))
+    parser.add_argument("--workers", type=int, default=max(1, len(os.sched_getaffinity(0)) * 3 // 4))
     parser.add_argument("--names", default="", help="only bundles whose name matches this expression")
     given = parser.parse_args()
     out: Path = given.out

@@ -2,7 +2,7 @@
 # Everything that needs a GPU, in one go; installs nothing. Each section is a process with a limit of its own, keeps what it
 # has measured, and can be asked for alone.
 # All of it takes longer than nine minutes: what is left out for time can be asked for in a second call with --only.
-# Usage: tests/gpu/run_all.sh OUT [--only doctor,exports,tests,overhead,library,timing,profile,sanitizer,branches,evolution,suite] [--seconds TOTAL]
+# Usage: tests/gpu/run_all.sh OUT [--only doctor,exports,tests,overhead,library,timing,profile,sanitizer,branches,evolution,suite,corpus,seeds] [--seconds TOTAL]
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 out=${1:?folder for the results}
@@ -46,7 +46,7 @@ parallel=()
 "$python" -c "import xdist" 2> /dev/null && parallel=(-n 6)
 # Exports compile on the host for seconds each and measure nothing: they run side by side, the rest one after the other.
 section exports 120 "${pytest[@]}" "${parallel[@]}" tests/gpu/test_exports.py --junitxml "$out/exports.xml"
-section tests 170 "${pytest[@]}" tests/gpu --ignore tests/gpu/test_exports.py --junitxml "$out/tests.xml"
+section tests 260 "${pytest[@]}" tests/gpu --ignore tests/gpu/test_exports.py --junitxml "$out/tests.xml"
 section overhead 80 "$python" -m tests.gpu.overhead "$out"
 room=$(left)
 room=$((room > 200 ? 200 : room))
