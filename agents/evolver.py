@@ -51,7 +51,9 @@ class Judge(Protocol):
 def choose_next(state: EvolverView, runtime: Runtime[RunContext]) -> StateUpdate:
     """Return the decision: repair, redesign, a round of branches, or the end; settles the round that came back."""
     services = runtime.context.services(state.run_dir)
-    update = decide(state, Scales(services, state))
+    budget = services.settings.budget  # a resumed run may have been given another one since it was planned
+    state = state.model_copy(update={"budget": budget})
+    update: StateUpdate = {**decide(state, Scales(services, state)), "budget": budget}
     decision, stop = update.get("decision"), update.get("stop")
     services.emit(
         "next_chosen",
@@ -154,8 +156,9 @@ def confirm(rounds: Mapping[int, Round], state: EvolverView, stop: Stop, judge: 
     more, on a seed that nothing was chosen by.
     """
     newest = rounds[max(rounds)] if rounds else None
-    won = [r for r in rounds.values() if r.winner is not None]
-    if newest is None or not won or newest.final is not None or stop.reason not in _CALM:
+    settled = max((n for n, r in rounds.items() if r.final is not None), default=0)
+    won = [r for n, r in sorted(rounds.items()) if r.winner is not None and n > settled]
+    if newest is None or not won or stop.reason not in _CALM:
         return None
     last = won[-1]
     if last.winner is None or not any(c.better and c.basis == "time" for c in last.contests):
@@ -189,17 +192,24 @@ def why_stop(state: EvolverView, rounds: Mapping[int, Round], base: Attempt, jud
     if reached:
         return Stop(reason="target_reached", detail=reached)
     allowed = state.budget.rounds_when(timed=isinstance(base.timing, Timing))
-    if len(rounds) >= allowed:
+    done = sum(bool(r.branches) for r in rounds.values())
+    if done >= allowed:
         if allowed == 0:
             return Stop(reason="verified", detail=why_no_round(base))
-        return Stop(reason="budget", detail=f"{len(rounds)} of {allowed} rounds are done")
-    recent = [rounds[n] for n in sorted(rounds)][-state.budget.patience :]
+        return Stop(reason="budget", detail=f"{done} of {allowed} rounds are done")
+    recent = _since_it_went_on(rounds)[-state.budget.patience :]
     if len(recent) == state.budget.patience and all(r.winner is None for r in recent):
         detail = f"no branch of the last {len(recent)} rounds was better than attempt {base.id}"
         return Stop(reason="no_gain", detail=detail)
     if judge.calls_left() == 0:
         return Stop(reason="budget", detail="all model calls are made")
     return None
+
+
+def _since_it_went_on(rounds: Mapping[int, Round]) -> list[Round]:
+    """Return the rounds after the last one without branches, with which a finished search is taken up again."""
+    taken_up = max((n for n, r in rounds.items() if not r.branches), default=0)
+    return [rounds[n] for n in sorted(rounds) if n > taken_up]
 
 
 def _told_to_stop(state: EvolverView, rounds: Mapping[int, Round]) -> Stop | None:

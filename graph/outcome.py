@@ -7,7 +7,7 @@ from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.budget import Stop
 from cuda_harness.state.harness import HarnessState, Result
 from cuda_harness.state.lineage import base_of, best_unverified, furthest, latest
-from cuda_harness.state.results import Timing
+from cuda_harness.state.results import REQUIRED, Timing
 from cuda_harness.tools.evolve.population import rounds_as_rows
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ def stop_reason(state: HarnessState) -> Stop:
         if not failure.is_candidates:
             detail = f"undecided: {failure.class_}: {failure.message}"
             return Stop(reason="no_correct_kernel", detail=detail[:4000])
+    if last is not None and last.verdict is not None and last.status == "undecided":
+        left = [s for s in last.verdict.stages if s.name in REQUIRED and s.status != "passed"]
+        detail = "undecided: " + "; ".join(f"{s.name} was not measured: {s.detail}" for s in left)
+        return Stop(reason="no_correct_kernel", detail=detail[:4000])
     return Stop(reason="no_correct_kernel", detail="the correctness budget is spent")
 
 

@@ -149,7 +149,17 @@ def resume(
 
     Finished model calls are read from the run's folder, never made again. Verdicts and times are comparable only
     under the same request, toolchain and device, so other ones are refused unless `force` is set. A run that waits for
-    an answer goes on with `answer`, by assumption; what it leaves out is accepted; without one it asks again.
+    an answer goes on with `answer`, by assumption; what it leaves out is accepted; without one it asks again. A kernel
+    that nobody could decide on is judged again. A search that had come to its end goes on when it is given more.
+
+    Args:
+        run_dir: The run's folder.
+        flags: Settings in place of the run's own: `model`, `executor`, `ladder_seconds`, and limits (`rounds`, `branches`,
+            `max_calls`, ...) or a whole `budget`. Limits count the whole run, what was done before included.
+        context: A context of your own, in place of the run's settings and `flags`.
+        listener: Called with each progress event.
+        force: Go on although the request, the toolchain or the device differs.
+        answer: To the question of a run that waits.
 
     Raises:
         ConfigError: If `run_dir` is no run, its settings do not fit this version, or the conditions differ.
@@ -170,6 +180,18 @@ def resume(
         settings = merged.model_copy(update={"provider": provider, "seed": manifest["seed"]})
         context = RunContext(settings=settings, listener=listener)
     return _drive(folder, context, None, force=force, answer=answer)
+
+
+def _keep_settings(folder: "RunFolder", settings: Settings) -> bool:
+    """Note what a resumed run is given from now on; return whether its budget or its model is another one."""
+    manifest = folder.read_json("manifest.json")
+    before = Settings.model_validate({k: v for k, v in manifest["settings"].items() if v is not None})
+    manifest["settings"] = settings.model_dump(mode="json")
+    folder.write_json("manifest.json", manifest)
+    return settings.budget != before.budget or (settings.model, settings.models) != (
+        before.model,
+        before.models,
+    )
 
 
 def verify(
@@ -347,16 +369,18 @@ def _reopen(
         if folder.exists("ir.json"):
             start["ir"] = KernelIR.read(folder.path("ir.json"))
         return start
-    from cuda_harness.graph.resuming import GO_ON, go_on_from
+    from cuda_harness.graph.resuming import go_on_from, goes_on
+    from cuda_harness.graph.sameness import circumstances
     from cuda_harness.state.harness import HarnessState
 
-    state = HarnessState.model_validate(snapshot.values)
-    change: dict[str, Any] = {"budget": context.effective.budget}
-    if not snapshot.next and (state.stop is None or state.stop.reason not in GO_ON):
+    given = _keep_settings(folder, context.effective)
+    if snapshot.next:
         return None
-    if not snapshot.next:
-        more, node = go_on_from(state)
-        graph.update_state(config, {**change, **more}, as_node=node)
+    state = HarnessState.model_validate(snapshot.values)
+    executor = circumstances(context.services(str(folder.root)))["executor"]
+    if goes_on(state, given=given, executor=executor):
+        more, node = go_on_from(state, executor=executor)
+        graph.update_state(config, {"budget": context.effective.budget, **more}, as_node=node)
     return None
 
 

@@ -53,7 +53,7 @@ def branch_step(attempts: Attempts, plan: BranchPlan, budget: Budget) -> BranchS
     last = own[-1]
     if last.status == "verified" or last.duplicate_of is not None:
         return "end"
-    if last.failure_class in _HOPELESS | {"unsupported"}:
+    if last.failure_class in _HOPELESS | {"unsupported"} or _was_left_open(last):
         return "end"
     written = [a for a in own if a.strategy != "tune"]
     repeated = len(written) > 1 and failure_pattern(written[-1]) == failure_pattern(written[-2])
@@ -91,7 +91,7 @@ def correctness_step(attempts: Attempts, budget: Budget) -> CorrectnessStep:
     last = latest(attempts)
     if last is None:
         return "redesign"
-    if last.failure_class in _HOPELESS:
+    if last.failure_class in _HOPELESS or _was_left_open(last):
         return "give_up"
     chain = design_of(attempts, last)
     repairs = sum(a.strategy == "repair" for a in chain)
@@ -101,6 +101,11 @@ def correctness_step(attempts: Attempts, budget: Budget) -> CorrectnessStep:
         return "repair"
     redesigns = sum(a.strategy == "redesign" for a in attempts.values())
     return "redesign" if redesigns < budget.redesigns else "give_up"
+
+
+def _was_left_open(attempt: Attempt) -> bool:
+    """Return whether no stage failed and the kernel still is not proved: nothing that its author could mend."""
+    return attempt.status == "undecided" and attempt.failure_class is None
 
 
 def failure_pattern(attempt: Attempt) -> str:

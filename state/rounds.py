@@ -67,7 +67,10 @@ class Contest(Model):
 
 
 class Round(Model):
-    """One round of branches, settled when `reason` is set."""
+    """One round of branches, settled when `reason` is set.
+
+    One without branches stands where a search that had come to its end was taken up again.
+    """
 
     number: int = Field(ge=1)
     base: int

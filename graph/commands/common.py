@@ -24,6 +24,12 @@ MaxSeconds = Annotated[float | None, typer.Option(help="Most wall seconds.")]
 MaxGpuSeconds = Annotated[
     float | None, typer.Option(help="Most seconds that GPU processes may work; the CPU uses none.")
 ]
+Rounds = Annotated[
+    int | None,
+    typer.Option(help="Rounds of optimisation in all (left out: 3 where time is measured, else none)."),
+]
+Branches = Annotated[int | None, typer.Option(help="Ideas tried in one round, each in a branch of its own.")]
+LadderSeconds = Annotated[float | None, typer.Option(help="Most wall seconds for judging one kernel.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of all test data; left out: a secret one.")]

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cuda_harness.graph.commands.common import (
+    Branches,
     Debug,
     ExecutorName,
     Json,
+    LadderSeconds,
     MaxCalls,
     MaxGpuSeconds,
     MaxSeconds,
     MaxTokens,
     MaxUsd,
     Model,
+    Rounds,
     RunFolderPath,
     Seed,
     Target,
@@ -43,12 +46,9 @@ def generate(
     max_usd: MaxUsd = None,
     max_seconds: MaxSeconds = None,
     max_gpu_seconds: MaxGpuSeconds = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="Rounds of optimisation (3 where time is measured, else none).")
-    ] = None,
-    branches: Annotated[
-        int | None, typer.Option(help="Ideas tried in one round, each in a branch of its own.")
-    ] = None,
+    rounds: Rounds = None,
+    branches: Branches = None,
+    ladder_seconds: LadderSeconds = None,
     out: Annotated[str | None, typer.Option(help="Folder that gets the run's folder.")] = None,
     seed: Seed = None,
     ask: Annotated[
@@ -68,8 +68,8 @@ def generate(
         flags = {
             "model": model, "executor": executor, "target": target, "max_calls": max_calls, "max_tokens": max_tokens,
             "max_usd": max_usd, "max_seconds": max_seconds, "max_gpu_seconds": max_gpu_seconds, "rounds": rounds,
-            "branches": branches, "out": out, "seed": seed, "unsafe_exec": unsafe_exec or None,
-            "ask": ask or None,
+            "branches": branches, "ladder_seconds": ladder_seconds, "out": out, "seed": seed,
+            "unsafe_exec": unsafe_exec or None, "ask": ask or None,
         }  # fmt: skip
         context = runner.make_context(settings=settings_of(flags))
         progress = Progress()
@@ -93,6 +93,9 @@ def resume(
     max_usd: MaxUsd = None,
     max_seconds: MaxSeconds = None,
     max_gpu_seconds: MaxGpuSeconds = None,
+    rounds: Rounds = None,
+    branches: Branches = None,
+    ladder_seconds: LadderSeconds = None,
     answer: Annotated[
         list[str] | None,
         typer.Option(
@@ -105,14 +108,18 @@ def resume(
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Go on with a run that was killed, interrupted or out of budget."""
+    """Go on with a run that was killed, interrupted or out of budget; a finished one goes on with more rounds.
+
+    Limits count the whole run, what was done before included. A verdict that was left open is taken up again.
+    """
     from cuda_harness.graph import runner
     from cuda_harness.graph.progress import Progress
 
     with reported(debug=debug, as_json=as_json):
         flags = {
             "model": model, "executor": executor, "max_calls": max_calls, "max_tokens": max_tokens, "max_usd": max_usd,
-            "max_seconds": max_seconds, "max_gpu_seconds": max_gpu_seconds,
+            "max_seconds": max_seconds, "max_gpu_seconds": max_gpu_seconds, "rounds": rounds, "branches": branches,
+            "ladder_seconds": ladder_seconds,
         }  # fmt: skip
         progress = Progress()
         with progress.live():

@@ -46,14 +46,16 @@ class Idea:
 def trials(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt]) -> list[Trial]:
     """Return every idea tried so far, in the order of rounds and branches."""
     found = []
+    lost = {r.final.challenger for r in rounds.values() if r.final is not None and not r.final.better}
     for number in sorted(rounds):
         settled = rounds[number]
+        winner = None if settled.winner in lost else settled.winner
         for plan in settled.branches:
             own = [a for i, a in attempts.items() if plan.owns(i)]
             contest = _contest_of(settled.contests, {a.id for a in own})
             verified = any(a.status == "verified" for a in own)
             ratio = contest.ratio if contest else None
-            kept = contest is not None and _is_winner(contest.challenger, settled.winner, attempts)
+            kept = contest is not None and _is_winner(contest.challenger, winner, attempts)
             gained = contest is not None and contest.better
             hopeless = verified or any(
                 a.duplicate_of is not None or a.failure_class == "unsupported" for a in own

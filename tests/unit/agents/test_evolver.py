@@ -17,7 +17,7 @@ from cuda_harness.state.harness import EvolverView, ProfilerView
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.lineage import base_of
 from cuda_harness.state.results import Failure, KernelFacts, Timing, TimingNotMeasured, Verdict
-from cuda_harness.state.rounds import BranchEnd
+from cuda_harness.state.rounds import BranchEnd, Round
 
 IR = KernelIR.model_validate(
     {
@@ -161,6 +161,31 @@ def test_two_rounds_without_a_gain_end_the_search() -> None:
     assert update["stop"] is not None
     assert update["stop"].reason == "no_gain"
     assert update["rounds"][1].winner is None
+
+
+def test_patience_and_rounds_count_anew_where_a_finished_search_is_taken_up() -> None:
+    state, fake = started(Budget(rounds=9, patience=1))
+    state = joined(state, timed(2, 100.0, branch="r1b1"))
+    state = after(state, decide(state, fake))
+    assert state.stop is not None
+    mark = Round(number=2, base=1, reason="went on in a later session")
+    state = state.model_copy(update={"stop": None, "rounds": {**state.rounds, 2: mark}})
+    update = decide(state, fake)
+    assert update.get("stop") is None
+    assert update["decision"] is not None
+    assert update["decision"].round == 3
+    full = state.model_copy(update={"budget": Budget(rounds=1, patience=1)})
+    assert decide(full, fake)["stop"] == Stop(reason="budget", detail="1 of 1 rounds are done")
+
+
+def test_a_winner_that_was_confirmed_is_not_measured_again_in_a_later_session() -> None:
+    state, fake = started(Budget(rounds=1), measure=lambda *_: Ratio(1.2, (1.1, 1.3)))
+    state = joined(state, timed(2, 80.0, branch="r1b1"))
+    state = after(state, decide(state, fake))
+    assert state.rounds[1].final is not None
+    mark = Round(number=2, base=2, reason="went on in a later session")
+    state = state.model_copy(update={"rounds": {**state.rounds, 2: mark}})
+    assert decide(state, fake)["rounds"] == {}
 
 
 def test_the_speed_of_light_ends_the_search() -> None:

@@ -1,13 +1,13 @@
 """A stopped run goes on where it stood; a round that was cut off sends out only the branches without an end."""
 
 from cuda_harness.graph.nodes import Node
-from cuda_harness.graph.resuming import cut_off, go_on_from, stood_at
+from cuda_harness.graph.resuming import LATER, cut_off, go_on_from, goes_on, stood_at, to_judge_again
 from cuda_harness.graph.routers import after_evolver
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.budget import Stop
 from cuda_harness.state.harness import BranchState, HarnessState
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.results import Verdict
+from cuda_harness.state.results import Failure, Verdict
 from cuda_harness.state.rounds import BranchEnd, BranchPlan, Round
 from cuda_harness.state.suite import SuiteSummary
 
@@ -56,3 +56,47 @@ def test_a_run_without_a_cut_round_stands_where_its_state_says() -> None:
         Node.PROFILER: HarnessState.model_construct(ir=IR, suite=suite, attempts={1: GOOD}, rounds={}),
     }
     assert {node: stood_at(state) for node, state in states.items()} == {node: node for node in states}
+
+
+def ended(attempt: Attempt, reason: str = "verified", **more: object) -> HarnessState:
+    stop = None if reason == "open" else Stop(reason=reason)  # type: ignore[arg-type] - the tests' own words
+    return HarnessState.model_construct(
+        ir=IR, suite=SuiteSummary.model_construct(), attempts={1: attempt}, stop=stop, **{"rounds": {}, **more}
+    )  # fmt: skip
+
+
+def test_a_finished_run_goes_on_only_when_it_is_given_more() -> None:
+    for reason in ("verified", "no_gain", "strategies_exhausted", "target_reached"):
+        assert goes_on(ended(GOOD, reason), given=True, executor="cpu")
+        assert not goes_on(ended(GOOD, reason), given=False, executor="cpu")
+    assert not goes_on(ended(GOOD, "refused"), given=True, executor="cpu")
+    assert goes_on(ended(GOOD, "budget"), given=False, executor="cpu")
+
+
+def test_a_finished_search_is_taken_up_behind_a_round_without_branches() -> None:
+    settled = Round(number=1, base=1, branches=PLANS, reason="attempt 1 stays")
+    change, node = go_on_from(ended(GOOD, "no_gain", rounds={1: settled}, ended={}), executor="cpu")
+    assert node == Node.PROFILER
+    assert change["rounds"] == {2: Round(number=2, base=1, reason=LATER)}
+    change, _ = go_on_from(ended(GOOD, "budget", rounds={1: settled}, ended={}), executor="cpu")
+    assert "rounds" not in change
+
+
+def test_an_open_verdict_is_dropped_and_the_kernel_judged_again() -> None:
+    missing = Failure.model_validate({"stage": "tiny", "class": "environment", "message": "no compiler"})
+    for failure in (missing, None):
+        verdict = Verdict(outcome="undecided", executor="cpu", failure=failure)
+        state = ended(Attempt(id=1, sha256="a", verdict=verdict), "open")
+        assert goes_on(state, given=False, executor="cpu")
+        change, node = go_on_from(state, executor="cpu")
+        assert node == Node.CODER
+        assert change["attempts"][1].status == "written"
+        assert to_judge_again(state, None) is None, "there is still nothing to judge with"
+
+
+def test_another_executor_judges_a_verified_kernel_itself_unless_it_was_compared_already() -> None:
+    state = ended(GOOD)
+    assert to_judge_again(state, "cpu") is None
+    assert to_judge_again(state, "cuda:0") == GOOD
+    settled = Round(number=1, base=1, branches=PLANS, reason="attempt 1 stays")
+    assert to_judge_again(ended(GOOD, rounds={1: settled}), "cuda:0") is None
