@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from cuda_harness.tools.execute.protocol import Executor
 
 Work = tuple[Task, Level, int]
+_CUT = "cut short"
+"""Status of a result that only the suite's budget ended: it is not kept, and is run again when there is more."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class Bench:
             return None
         row["seconds"] = round(time.monotonic() - began, 3)
         purse.settle(budget, row)
-        return row
+        return None if row["status"] == _CUT else row
 
     def _one(self, row: Row, work: Work, budget: Budget) -> None:
         task, level, sample = work
@@ -229,9 +231,14 @@ class Bench:
             answer = answers_to(asked, extra)
             row["clarified"] = bool(answer)
             result = runner.resume(result.run_dir, context=context, answer=answer)
-        self._take(row, work, result)
+        self._take(row, work, result, budget)
 
-    def _take(self, row: Row, work: Work, result: "RunResult") -> None:
+    def _narrowed(self, budget: Budget) -> bool:
+        """Return whether the suite's budget left a run less than it may have by itself."""
+        own = self.settings.budget
+        return any(getattr(budget, name) != getattr(own, name) for name in self.order.limits)
+
+    def _take(self, row: Row, work: Work, result: "RunResult", budget: Budget) -> None:
         """Fill a row from a finished run: verdict, spend, program, grade."""
         task = work[0]
         usage, verdict, timing = result.document["usage"], result.verdict, result.timing
@@ -243,6 +250,9 @@ class Bench:
             "sol_fraction": timing.sol_fraction if timing else None,
             "median_us": timing.median_us if timing else None,
         }  # fmt: skip
+        if str(result.stop["reason"]) == "budget" and result.status != "verified" and self._narrowed(budget):
+            row["status"] = _CUT
+            return
         attempt = submitted(result)
         if attempt is None or result.ir is None:
             reason = str(result.stop["reason"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuda_harness.state.errors import SandboxUnavailable
 from cuda_harness.tools.benchmarks.candidate import Binary, PlanProgram, cuda_in_containment
+from cuda_harness.tools.benchmarks.gpu import Gpu, gpu_of
 from cuda_harness.tools.benchmarks.grade import Grade, Grader
 from cuda_harness.tools.benchmarks.results import Row
 from cuda_harness.tools.benchmarks.score import NotScored, measure_on
@@ -71,13 +72,18 @@ class Marking:
 
     def _reference_fault(self, task: Task, candidate: "Candidate | None") -> str | None:
         """Return why the benchmark's own program does not pass its own test; `None`: it does, or was not asked."""
-        if not isinstance(candidate, Binary) or candidate.trusted or not task.bench:
+        if not isinstance(candidate, Binary) or not task.bench:
+            return None
+        if candidate.trusted and not self._open:  # a foreign program, and nothing here contains it
             return None
         with self._lock:
             if task.id in self._references:
                 return self._references[task.id]
         with tempfile.TemporaryDirectory(prefix="cuda-harness-reference-") as folder:
-            reference = Binary(task.bench, Path(folder), flags=candidate.flags, device=candidate.device)
+            reference = Binary(
+                task.bench, Path(folder), flags=candidate.flags, on=candidate.on, trusted=candidate.trusted,
+                unsafe=self._settings.unsafe_exec,
+            )  # fmt: skip
             grade = self._grader().grade(task, reference)
         fault = (
             None
@@ -87,6 +93,11 @@ class Marking:
         with self._lock:
             self._references[task.id] = fault
         return fault
+
+    @property
+    def _open(self) -> bool:
+        """Whether bench.cu may run outside containment."""
+        return self._trusted or self._settings.unsafe_exec
 
     def _measure(self, row: Row, task: Task, candidate: "Candidate") -> None:
         """Fill score and speed against bench.cu, both programs under ncu on the official data."""
@@ -99,23 +110,23 @@ class Marking:
             )
             return
         data = self._grader().data(task, None)
-        own = measure_on(candidate.path, data, candidate.device)
+        own = measure_on(candidate.path, data, candidate.on)
         if isinstance(own, NotScored):
             row["not_measured"] = f"score and speed: {own.reason}"
             return
         row["score"] = own.score
-        if not (self._trusted or self._settings.unsafe_exec):
+        if not self._open:
             row["not_measured"] = (
                 "speed: bench.cu is foreign, and ncu cannot work in containment (--unsafe-exec)"
             )
             return
         with tempfile.TemporaryDirectory(prefix="cuda-harness-bench-") as folder:
-            reference = Binary(task.bench, Path(folder), flags=candidate.flags, device=candidate.device)
+            reference = Binary(task.bench, Path(folder), flags=candidate.flags, on=candidate.on)
             built = reference.build()
             if built.status != "ok" or reference.path is None:
                 row["not_measured"] = f"speed: bench.cu does not compile: {built.message}"[:400]
                 return
-            other = measure_on(reference.path, data, candidate.device)
+            other = measure_on(reference.path, data, candidate.on)
         if isinstance(other, NotScored) or own.time_us is None or other.time_us is None:
             row["not_measured"] = (
                 f"speed: {other.reason if isinstance(other, NotScored) else 'ncu gave no time'}"
@@ -127,11 +138,10 @@ class Marking:
         self, subject: "Subject", files: Mapping[str, Any], text: str, build: Sequence[str], folder: Path
     ) -> "Candidate":
         """Return the program where a GPU and nvcc are, else the plan on the run's executor."""
+        program = self.binary(text, tuple(build), folder) if shutil.which("nvcc") is not None else None
+        if program is not None:
+            return program
         executor = self._executor()
-        if not executor.name.startswith("cpu") and shutil.which("nvcc") is not None:
-            return self.binary(text, tuple(build), folder) or PlanProgram(
-                subject.kernel, subject.ir, dict(files), executor, target=self._target()
-            )
         return PlanProgram(subject.kernel, subject.ir, dict(files), executor, target=self._target())
 
     def binary(self, source: str, flags: tuple[str, ...], folder: Path) -> "Candidate | None":
@@ -140,31 +150,25 @@ class Marking:
         Raises:
             SandboxUnavailable: If it is a model's program, and programs cannot be contained here.
         """
-        name = self._executor().name
-        if name.startswith("cpu"):
+        on = gpu_of(self._executor())
+        if on is None:
             return None
-        device = int(name.partition(":")[2] or 0)
         flags = tuple(f for f in flags if not f.startswith("-arch=")) or ("-std=c++17", "-O3")
         flags = (*flags, f"-arch={self._target()}")
         if shutil.which("nvcc") is None:
-            return Binary(source, folder, flags=flags, device=device)  # its build says what is missing
-        why = self._contained(flags, device)
+            return Binary(source, folder, flags=flags, on=on)  # its build says what is missing
+        why = self._contained(flags, on)
         if why is not None and self._foreign and not self._settings.unsafe_exec:
             raise SandboxUnavailable(why, remedy="--unsafe-exec runs programs you trust without containment")
         return Binary(
-            source,
-            folder,
-            flags=flags,
-            unsafe=self._settings.unsafe_exec,
-            device=device,
-            trusted=why is not None,
-        )
+            source, folder, flags=flags, unsafe=self._settings.unsafe_exec, on=on, trusted=why is not None
+        )  # fmt: skip
 
-    def _contained(self, flags: tuple[str, ...], device: int) -> str | None:
+    def _contained(self, flags: tuple[str, ...], on: Gpu) -> str | None:
         """Return why programs do not run in containment on this machine, `None` when they do; asked once."""
         with self._lock:
             if self._containment is _UNKNOWN:
-                self._containment = cuda_in_containment(flags, device)
+                self._containment = cuda_in_containment(flags, on)
                 if self._containment is not None:
                     self._report(
                         f"programs whose host part is ours run without containment: {self._containment}"

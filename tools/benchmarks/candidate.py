@@ -3,6 +3,7 @@
 import shutil
 import stat
 import tempfile
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -12,11 +13,13 @@ import numpy as np
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.tools.benchmarks.contain import contains, run_contained
+from cuda_harness.tools.benchmarks.gpu import Gpu
 from cuda_harness.tools.benchmarks.task import Task, TaskTensor
+from cuda_harness.tools.execute.cuda.lock import LockTimeout
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import Executor, Job, JobNotRun, JobOk
 from cuda_harness.tools.ir.program import PlanFault, expand
-from cuda_harness.tools.process import ProgramMissing, allowed_environment, run
+from cuda_harness.tools.process import Finished, ProgramMissing, allowed_environment, run
 from cuda_harness.tools.toolchain.source import inspect
 
 RUN_SECONDS = 60.0
@@ -51,7 +54,7 @@ class Binary:
 
     def __init__(
         self, source: str, folder: Path, *, flags: tuple[str, ...] = (), built: Path | None = None, unsafe: bool = False,
-        gpu: bool = True, device: int | None = None, trusted: bool = False,
+        needs_gpu: bool = True, on: Gpu | None = None, trusted: bool = False,
     ) -> None:  # fmt: skip
         """Take a program.
 
@@ -61,12 +64,12 @@ class Binary:
             flags: Of nvcc.
             built: It is compiled already.
             unsafe: Run it also where it cannot be contained.
-            gpu: It needs device files.
-            device: Number of the GPU that it sees.
+            needs_gpu: It needs device files.
+            on: The GPU that it sees, whose lock it holds while it runs; `None`: whatever is there.
             trusted: Its host part is ours: it runs without containment.
         """
-        self.source, self.folder, self.flags, self.unsafe, self.gpu = source, folder, flags, unsafe, gpu
-        self.path, self.device, self.trusted = built, device, trusted
+        self.source, self.folder, self.flags, self.unsafe = source, folder, flags, unsafe
+        self.path, self.needs_gpu, self.on, self.trusted = built, needs_gpu, on, trusted
         self.graded_by = "program"
 
     def build(self) -> Ran:
@@ -95,15 +98,10 @@ class Binary:
         local = folder / "program"
         shutil.copyfile(self.path, local)
         local.chmod(local.stat().st_mode | stat.S_IXUSR)
-        sees = {} if self.device is None else {"CUDA_VISIBLE_DEVICES": str(self.device)}
         try:
-            if self.trusted:
-                done = run([str(local)], timeout_s=RUN_SECONDS, cwd=folder, env=allowed_environment(sees))
-            else:
-                done = run_contained(
-                    [str(local)], folder=folder, timeout_s=RUN_SECONDS, unsafe=self.unsafe, gpu=self.gpu, environment=sees
-                )  # fmt: skip
-        except ProgramMissing as exc:
+            with self.on.lock(alone=False) if self.on is not None else nullcontext():
+                done = self._started(local, folder)
+        except (ProgramMissing, LockTimeout) as exc:
             return Ran("not_run", str(exc))
         if done.status != "exited":
             return Ran("failed", f"it did not end within {RUN_SECONDS:.0f} s", done.seconds)
@@ -112,6 +110,14 @@ class Binary:
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             return Ran("failed", f"{how}: {done.text()[-300:]}", done.seconds)
         return Ran("ok", "", done.seconds)
+
+    def _started(self, program: Path, folder: Path) -> Finished:
+        sees = dict(self.on.environment) if self.on is not None else {}
+        if self.trusted:
+            return run([str(program)], timeout_s=RUN_SECONDS, cwd=folder, env=allowed_environment(sees))
+        return run_contained(
+            [str(program)], folder=folder, timeout_s=RUN_SECONDS, unsafe=self.unsafe, gpu=self.needs_gpu, environment=sees
+        )  # fmt: skip
 
 
 _PROBE = """#include <cstdio>
@@ -128,7 +134,7 @@ int main() {
 """
 
 
-def cuda_in_containment(flags: tuple[str, ...], device: int | None) -> str | None:
+def cuda_in_containment(flags: tuple[str, ...], on: Gpu | None) -> str | None:
     """Return why CUDA programs do not run in containment here, `None` when they do; tried with a program of ours."""
     if not contains():
         return "Landlock or seccomp does not work here"
@@ -136,7 +142,7 @@ def cuda_in_containment(flags: tuple[str, ...], device: int | None) -> str | Non
         folder = Path(name)
         (folder / "build").mkdir()
         (folder / "run").mkdir()
-        probe = Binary(_PROBE, folder / "build", flags=flags, device=device)
+        probe = Binary(_PROBE, folder / "build", flags=flags, on=on)
         for ran in (probe.build(), probe.run(folder / "run", None) if probe.path else None):
             if ran is not None and ran.status != "ok":
                 return f"a CUDA program does not run in containment: {ran.message}"[:300]

@@ -12,10 +12,13 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from cuda_harness.tools.benchmarks.gpu import Gpu
 from cuda_harness.tools.benchmarks.scripts import Data
+from cuda_harness.tools.execute.cuda.lock import LockTimeout
 from cuda_harness.tools.process import ProgramMissing, allowed_environment, run
 
 PEAK_FFMA = "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained"
@@ -103,16 +106,17 @@ def _flops(metrics: Mapping[str, float]) -> float:
     return (2 * metrics[FFMA] + metrics[FMUL] + metrics[FADD]) * metrics[SMSP_RATE]
 
 
-def measure(binary: Path, folder: Path, *, device: int | None = None) -> Score | NotScored:
+def measure(binary: Path, folder: Path, *, on: Gpu | None = None) -> Score | NotScored:
     """Return score and time of a program run under ncu in `folder`, which holds its inputs."""
     ncu = shutil.which("ncu")
     if ncu is None:
         return NotScored("ncu is not installed")
     argv = [ncu, "--csv", "--print-units", "base", "--metrics", ",".join((*METRICS, DURATION)), str(binary)]
-    environment = allowed_environment({} if device is None else {"CUDA_VISIBLE_DEVICES": str(device)})
+    environment = allowed_environment(on.environment if on is not None else None)
     try:
-        done = run(argv, timeout_s=NCU_SECONDS, cwd=folder, env=environment, max_output=64 << 20)
-    except ProgramMissing as exc:
+        with on.lock(alone=True) if on is not None else nullcontext():
+            done = run(argv, timeout_s=NCU_SECONDS, cwd=folder, env=environment, max_output=64 << 20)
+    except (ProgramMissing, LockTimeout) as exc:
         return NotScored(str(exc))
     text = done.stdout.decode("utf-8", "replace")
     if not done.ok:
@@ -132,7 +136,7 @@ def measure(binary: Path, folder: Path, *, device: int | None = None) -> Score |
     return Score(found.score, found.bandwidth_utilization, found.compute_efficiency, found.kernel, time_us)
 
 
-def measure_on(binary: Path, data: Data | str, device: int | None) -> Score | NotScored:
+def measure_on(binary: Path, data: Data | str, on: Gpu | None) -> Score | NotScored:
     """Return score and time of a program on a task's inputs, in a folder of its own."""
     if isinstance(data, str):
         return NotScored(data)
@@ -141,4 +145,4 @@ def measure_on(binary: Path, data: Data | str, device: int | None) -> Score | No
         (folder / "data").mkdir()
         for relative, content in data.inputs.items():
             (folder / relative).write_bytes(content)
-        return measure(binary, folder, device=device)
+        return measure(binary, folder, on=on)

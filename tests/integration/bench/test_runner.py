@@ -3,6 +3,7 @@
 import json
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pydantic import SecretStr
@@ -88,6 +89,34 @@ def test_an_interrupt_keeps_what_is_done(tmp_path: Path) -> None:
     assert any("interrupted" in note for note in document["notes"])
     assert document["overall"]["results"] < 3
     assert not [t for t in threading.enumerate() if t.name.startswith("bench")]
+
+
+@pytest.mark.parametrize(
+    ("limits", "stop", "kept"),
+    [
+        ({"max_calls": 3.0}, "budget", False),  # the suite's budget left it less than a run may have
+        ({"max_calls": 500.0}, "budget", True),  # its own budget: that is a failure of the task
+        ({"max_calls": 3.0}, "no_correct_kernel", True),
+    ],
+)
+def test_what_only_the_suites_budget_ended_is_left_for_later(
+    tmp_path: Path, limits: dict[str, float], stop: str, kept: bool
+) -> None:
+    tasks = [t for t in read_tasks(SUITE) if t.id == 1]
+    order = Order("suite", tasks, (1,), limits=limits, executors=("cpu",))
+
+    class Cut(Bench):
+        def _one(self, row: Row, work: tuple, budget: Budget) -> None:  # type: ignore[type-arg]
+            document = {"usage": {"calls": 2}}
+            result = SimpleNamespace(
+                document=document, verdict=None, timing=None, stop={"reason": stop}, status="failed", ir=None,
+                run_dir=tmp_path, state=SimpleNamespace(result=None, attempts={}),
+            )  # fmt: skip
+            self._take(row, work, result, budget)  # type: ignore[arg-type]
+
+    document = Cut(order, Settings(model="offline"), tmp_path / "r", report=lambda _line: None).run()
+    assert document["overall"]["results"] == int(kept)
+    assert document["notes"] == ([] if kept else ["1 result(s) not run: the budget is spent"])
 
 
 def test_each_result_has_a_recording_of_its_own(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
 
 
 def graded(name: str, built: dict[str, Path], task: Task, grader: Grader, tmp_path: Path) -> Grade:
-    return grader.grade(task, Binary("", tmp_path, built=built[name], gpu=False))
+    return grader.grade(task, Binary("", tmp_path, built=built[name], needs_gpu=False))
 
 
 @pytest.mark.parametrize("name", ["correct", "prints F", "writes elsewhere"])
@@ -164,7 +164,7 @@ def test_secret_seeds_draw_other_data_of_the_same_kind(task: Task, tmp_path: Pat
 def test_a_broken_generator_is_nobodys_failure(task: Task, grader: Grader, tmp_path: Path) -> None:
     for gen in ("raise SystemExit(3)", "import no_such_module", "open('data/x.bin', 'wb').write(b'12')"):
         broken = task.model_copy(update={"id": 999, "gen": gen})
-        grade = Grader(secret_seeds=0).grade(broken, Binary("", tmp_path, built=tmp_path, gpu=False))
+        grade = Grader(secret_seeds=0).grade(broken, Binary("", tmp_path, built=tmp_path, needs_gpu=False))
         assert grade.comp is None
         assert "gen.py" in grade.detail
 
