@@ -14,6 +14,7 @@ from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
 from cuda_harness.tools.synthesize.inputs import scalars_of
 from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, Truth
 from cuda_harness.tools.synthesize.suite import Answer, Compare, Suite
+from cuda_harness.tools.synthesize.truths import unusable
 
 Array = NDArray[Any]
 Maker = Callable[[Array], Array | None]
@@ -259,7 +260,7 @@ def _in_float32(
     return {
         c.id: Answer(t.arrays, t.defined, {})
         for c, t in zip(cases, truths, strict=True)
-        if suite._unusable(t) is None  # noqa: SLF001 - same room
+        if unusable(suite.ir, t) is None
     }
 
 

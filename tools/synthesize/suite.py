@@ -1,12 +1,12 @@
-"""A suite: cases, their inputs and truths, the quorum of references, and the proof that it can tell right from wrong."""
+"""A suite: all that judges kernels of one IR; its cases, their inputs and truths, and who vouches for them."""
 
 import json
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,71 +17,28 @@ from cuda_harness.state.names import FLOATS
 from cuda_harness.state.results import StageName
 from cuda_harness.state.serde import sha256
 from cuda_harness.state.suite import Case, Inputs, Property
-from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
+from cuda_harness.tools.synthesize.cases import CasePlan
 from cuda_harness.tools.synthesize.formula import Vote, value_at, vote
-from cuda_harness.tools.synthesize.inputs import draw, scalars_of
+from cuda_harness.tools.synthesize.inputs import draw
 from cuda_harness.tools.synthesize.properties import base_id, changed, grid, second, stored_properties
+from cuda_harness.tools.synthesize.quorum import Disagreement, against_formulas, smallest_difference
 from cuda_harness.tools.synthesize.reference import Question, ReferenceFault, ReferenceRunner, Truth
-from cuda_harness.tools.synthesize.reference_child import describe_arrays, rebuild
-from cuda_harness.tools.synthesize.regimes import regimes_of
-from cuda_harness.tools.synthesize.shapes import (
-    Sizes,
-    elements,
-    long_sizes,
-    longest_sums,
-    scaled_target,
-    shapes,
-    work,
+from cuda_harness.tools.synthesize.shapes import Sizes, elements, scaled_target
+from cuda_harness.tools.synthesize.truths import (
+    PERTURBED,
+    Answer,
+    Compare,
+    TruthStore,
+    answer_of,
+    perturbed,
+    unusable,
 )
 
+__all__ = ["Answer", "Compare", "Disagreement", "Suite"]
+
 Array = NDArray[Any]
-TINY_WORK = 60_000
-SHAPES_WORK = 3_000_000
-VALUES_WORK = 200_000
-LONG_WORK = 40_000_000
-_PERTURBATION = 2.0**-24
-_CACHE_BYTES = 256 << 20
 _BATCH_BYTES = 1 << 30
 """Bytes of float64 that one child is asked for at a time."""
-
-
-class Expected(Protocol):
-    """What a comparison needs; `tools.verify.compare.Expected` is one."""
-
-    arrays: dict[str, Array]
-    defined: dict[str, Array]
-    sensitivity: dict[str, Array]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The truth of one case with what one roundoff in the inputs does to it."""
-
-    arrays: dict[str, Array]
-    defined: dict[str, Array]
-    sensitivity: dict[str, Array]
-
-
-@dataclass(frozen=True)
-class Disagreement:
-    """The smallest case in which two references differ, or in which they agree and the IR's formulas differ from them."""
-
-    case: Case
-    output: str
-    index: tuple[int, ...]
-    first: float
-    """What the vectorised reference says."""
-    second: float | None
-    """What the loop reference says; `None` where it agrees with the first."""
-    message: str
-    formula: float | None = None
-    """What the IR's formulas say; `None` where they were not evaluated."""
-
-
-Compare = Callable[
-    [KernelIR, Mapping[str, int], Mapping[str, Array], Answer, Mapping[str, Array]], str | None
-]
-"""Returns why `got` is wrong, `None` when it is right."""
 
 
 class Suite:
@@ -116,7 +73,8 @@ class Suite:
         self.seed = seed
         self._runner = runner
         self._folder = folder
-        self._answers: dict[str, Answer] = {}
+        self._plan = CasePlan(ir, self.specs, seed)
+        self._store = TruthStore(ir, folder, self._identity)
         self.skipped: dict[str, str] = {}
         """Case id -> why it is not asked."""
         self._vote: Vote | None = None
@@ -130,40 +88,8 @@ class Suite:
         self, stage: StageName, *, tunables: Iterable[int] = (), target: Sizes | None = None
     ) -> tuple[Case, ...]:
         """Return the cases of a stage; `target` replaces the target sizes where they must be scaled."""
-        tunables = sorted({n for n in tunables if 1 < n <= 4096})
-        if stage == "tiny":
-            sizes = shapes(
-                self.ir, [*tunables, 32], count=6, budget=6 * TINY_WORK, seed=self.seed, largest=700
-            )
-            return self._spread(stage, sizes, self._regimes()[:1] + ("ties",) * ("ties" in self._regimes()))
-        if stage == "shapes":
-            sizes = shapes(self.ir, [*tunables, 32, 1024], count=14, budget=SHAPES_WORK, seed=self.seed + 1)
-            longer = [s for s in long_sizes(self.ir, budget=LONG_WORK) if s not in sizes]
-            return tuple(self._case(stage, s, "normal") for s in [*sizes, *longer])
-        if stage == "values":
-            found = shapes(
-                self.ir, tunables, count=8, budget=8 * VALUES_WORK, seed=self.seed + 2, largest=300
-            )
-            usable = [s for s in found if 0 not in s.values() and work(self.ir, s) <= VALUES_WORK] or found[
-                :1
-            ]
-            sizes = [usable[len(usable) // 2], usable[-1]] if len(usable) > 1 else usable
-            reach = [s for s in [longest_sums(self.ir, usable)] if s not in sizes]
-            telling = [r for r in ("outlier", "peaks") if r in self._regimes()]
-            return (
-                *(self._case(stage, s, r) for r in self._regimes() for s in sizes),
-                *(self._case(stage, s, r) for r in telling for s in reach),
-                *self._further,
-            )
-        if stage == "target":
-            return (self._case(stage, target or self.ir.target_dims, "normal"),)
-        found = shapes(self.ir, tunables, count=6, budget=4 * VALUES_WORK, seed=self.seed + 3, largest=500)
-        usable = [s for s in found if 0 not in s.values()] or found
-        middle = usable[-1]
-        return tuple(
-            self._case(stage, middle, r, salt=i)
-            for i, r in enumerate(("normal", "normal", self._regimes()[1 % len(self._regimes())]))
-        )
+        found = self._plan.cases(stage, tunables=tunables, target=target)
+        return (*found, *self._further) if stage == "values" else found
 
     def scaled_target(self, budget: int) -> Sizes:
         """Return target sizes whose work fits `budget`."""
@@ -171,11 +97,7 @@ class Suite:
 
     def further_cases(self, number: int) -> list[Case]:
         """Return cases of other data and sizes for a suite that is too weak; `number` counts the attempts from 1."""
-        found = shapes(
-            self.ir, (), count=6, budget=12 * VALUES_WORK, seed=self.seed + 100 * number, largest=600 * number
-        )
-        usable = [s for s in found if 0 not in s.values()][-3:] or found[:1]
-        return [self._case("values", s, r, salt=10 * number) for r in self._regimes() for s in usable]
+        return self._plan.further(number)
 
     def take_up(self, cases: Sequence[Case]) -> None:
         """Make further cases part of stage `values`, here and in every later suite of the same folder."""
@@ -208,30 +130,7 @@ class Suite:
 
     def property_bases(self) -> list[Case]:
         """Return the cases whose inputs metamorphic properties change; one for each size of stage `values`."""
-        sizes = [c.dims for c in self.cases("values")]
-        unique = [s for i, s in enumerate(sizes) if s not in sizes[:i]][:2]
-        return [self._case("values", s, "grid").model_copy(update={"change": "base"}) for s in unique]
-
-    def _regimes(self) -> tuple[str, ...]:
-        return regimes_of(self.ir, self.specs)
-
-    def _spread(self, stage: StageName, sizes: Sequence[Sizes], regimes: Sequence[str]) -> tuple[Case, ...]:
-        return tuple(self._case(stage, s, regimes[i % len(regimes)]) for i, s in enumerate(sizes))
-
-    def _case(self, stage: StageName, sizes: Sizes, regime: str, *, salt: int = 0) -> Case:
-        text = f"{stage}|{json.dumps(sizes, sort_keys=True)}|{regime}|{salt}"
-        seed = (self.seed * 0x9E3779B1 + zlib.crc32(text.encode())) % (1 << 62)
-        name = f"{stage}-{'x'.join(str(sizes[d.name]) for d in self.ir.dims) or 'one'}-{regime}" + (
-            f"-{salt}" if salt else ""
-        )
-        return Case(
-            id=name,
-            stage=stage,
-            dims=sizes,
-            scalars=scalars_of(self.ir, name, seed),
-            regime=regime,
-            seed=seed,
-        )
+        return self._plan.bases()
 
     # ---- inputs and truths ----
     def inputs(self, case: Case) -> dict[str, Array]:
@@ -264,14 +163,13 @@ class Suite:
         self, cases: Sequence[Case], *, deadline_s: float = 120.0
     ) -> dict[str, Answer] | ReferenceFault:
         """Return the truth of each case by id; cases whose truth cannot be represented are left out with a reason."""
-        missing = [
-            c for c in cases if c.id not in self._answers and c.id not in self.skipped and not self._load(c)
-        ]
+        missing = [c for c in cases if c.id not in self.skipped and self._store.get(c) is None]
         if missing:
             found = self._evaluate(missing, deadline_s)
             if isinstance(found, ReferenceFault):
                 return found
-        return {c.id: self._answers[c.id] for c in cases if c.id in self._answers}
+        told = {c.id: self._store.get(c) for c in cases}
+        return {key: answer for key, answer in told.items() if answer is not None}
 
     def ask(
         self, source: str, questions: Sequence[Question], *, deadline_s: float = 60.0
@@ -311,8 +209,8 @@ class Suite:
         for case in cases:
             inputs = self.inputs(case)
             questions.append(Question(inputs, case.dims, case.scalars))
-            perturbed = [self._perturbed(inputs, case, k) for k in (1, 2)] if moving else []
-            questions += [Question(p, case.dims, case.scalars) for p in perturbed]
+            moved = [perturbed(self.ir, inputs, case, k + 1) for k in range(PERTURBED)] if moving else []
+            questions += [Question(p, case.dims, case.scalars) for p in moved]
         truths = self.ask(self.reference, questions, deadline_s=deadline_s)
         truths = truths if moving else _thrice(truths)
         if isinstance(truths, ReferenceFault) and truths.case is not None and truths.case % 3:
@@ -327,114 +225,22 @@ class Suite:
             text = f"{truths.message} [at {blamed.dims}, regime {blamed.regime}]"
             return ReferenceFault(truths.kind, text, truths.case // 3)
         for index, case in enumerate(cases):
-            truth, moved = truths[3 * index], truths[3 * index + 1 : 3 * index + 3]
-            why = self._unusable(truth)
+            truth, shifted = truths[3 * index], truths[3 * index + 1 : 3 * index + 3]
+            why = unusable(self.ir, truth)
             if why is not None:
                 self.skipped[case.id] = why
                 continue
-            self._keep(case, Answer(truth.arrays, truth.defined, _sensitivity(self.ir, truth, moved)))
+            self._store.keep(case, answer_of(self.ir, truth, shifted))
         return None
 
-    def _perturbed(self, inputs: Mapping[str, Array], case: Case, number: int) -> dict[str, Array]:
-        """Return float inputs moved by one float32 roundoff of random sign; integers stay.
-
-        Sorted inputs are also moved outward, all at once: a sum in order carries its large partial sums' roundings.
-        """
-        outward = case.regime == "sorted" and number == 2
-        rng = np.random.default_rng(np.random.SeedSequence([case.seed, 1000 + number]))
-        moved = {}
-        for tensor in self.ir.inputs:
-            value = np.asarray(inputs[tensor.name])
-            if tensor.dtype in FLOATS:
-                wide = to_reference(tensor.dtype, value).astype(np.float64)
-                signs = np.sign(wide) if outward else rng.choice((-1.0, 1.0), size=wide.shape)
-                moved[tensor.name] = wide * (1.0 + _PERTURBATION * signs)
-            else:
-                moved[tensor.name] = value
-        return moved
-
-    def _unusable(self, truth: Truth) -> str | None:
-        """Return why a truth cannot judge: where the IR promises finite values, it must have them in the output's dtype."""
-        for name in sorted(truth.beyond):
-            return f"{name!r} leaves the range of {self.ir.tensor(name).dtype} here"
-        if self.ir.numerics.nonfinite == "propagate":
-            return None
-        for tensor in self.ir.outputs:
-            if tensor.dtype not in FLOATS:
-                continue
-            mask = truth.defined.get(tensor.name)
-            with np.errstate(all="ignore"):
-                rounded = truth.arrays[tensor.name].astype(np_dtype(tensor.dtype)).astype(np.float64)
-            live = rounded if mask is None else rounded[mask]
-            if not np.isfinite(live).all():
-                return f"{tensor.name!r} leaves the range of {tensor.dtype} here"
-        return None
-
-    # ---- the cache ----
-    def _path(self, case: Case) -> Path | None:
-        if self._folder is None:
-            return None
-        key = sha256({"case": case, "ir": self.ir, "reference": self.reference, "specs": self.specs, "v": 2})
-        return self._folder / "truth" / f"{key[:32]}.bin"
-
-    def _load(self, case: Case) -> bool:
-        path = self._path(case)
-        if path is None or not path.is_file():
-            return False
-        try:
-            head, _, body = path.read_bytes().partition(b"\n")
-            header = json.loads(head)
-            blobs, at = [], 0
-            for size in header["sizes"]:
-                blobs.append(body[at : at + size])
-                at += size
-            arrays = rebuild(header["arrays"], blobs)
-        except (OSError, ValueError, KeyError, TypeError):
-            return False
-        parts: dict[str, dict[str, Array]] = {"arrays": {}, "defined": {}, "sensitivity": {}}
-        for name, array in arrays.items():
-            kind, _, output = name.partition(":")
-            parts[kind][output] = array
-        for tensor in self.ir.outputs:
-            if tensor.dtype not in FLOATS:
-                parts["arrays"][tensor.name] = parts["arrays"][tensor.name].astype(np_dtype(tensor.dtype))
-        self._answers[case.id] = Answer(**parts)
-        return True
-
-    def _keep(self, case: Case, answer: Answer) -> None:
-        self._answers[case.id] = answer
-        path = self._path(case)
-        if path is None:
-            return
-        flat = {
-            f"{k}:{n}": a
-            for k, d in (
-                ("arrays", answer.arrays),
-                ("defined", answer.defined),
-                ("sensitivity", answer.sensitivity),
-            )
-            for n, a in d.items()
-        }
-        heads, blobs = describe_arrays(flat)
-        if sum(map(len, blobs)) > _CACHE_BYTES:
-            return
-        header = json.dumps({"arrays": heads, "sizes": [len(b) for b in blobs]}).encode()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_suffix(f".{zlib.crc32(case.id.encode())}.tmp")
-            temporary.write_bytes(header + b"\n" + b"".join(blobs))
-            temporary.replace(path)
-        except OSError:
-            return
+    def _identity(self, case: Case) -> str:
+        """Return the hash of all that a case's truth depends on."""
+        return sha256({"case": case, "ir": self.ir, "reference": self.reference, "specs": self.specs, "v": 2})
 
     # ---- quorum ----
     def quorum_cases(self) -> list[Case]:
         """Return tiny cases over all regimes, the smallest first."""
-        tiny = shapes(self.ir, (), count=5, budget=30_000, seed=self.seed + 4, largest=24)
-        small = [s for s in tiny if work(self.ir, s) <= 12_000] or tiny[:1]
-        regimes = self._regimes() if small != tiny[:1] or work(self.ir, tiny[0]) <= 12_000 else ("normal",)
-        cases = [self._case("tiny", s, r, salt=7) for s in small for r in regimes]
-        return sorted(cases, key=lambda c: work(self.ir, c.dims))[:40]
+        return self._plan.quorum()
 
     def quorum(self, *, formulas: bool = True) -> Disagreement | ReferenceFault | None:
         """Return the smallest case in which the references differ, `None` when they agree.
@@ -458,23 +264,12 @@ class Suite:
         second = self.ask(self.loops, questions)
         if isinstance(second, ReferenceFault):
             return ReferenceFault(second.kind, "the loop reference: " + second.message, second.case)
-        for case, a, b in zip(cases, first, second, strict=True):
-            found = _differ(self.ir, case, a, b)
-            if found is not None:
-                said = value_at(self.ir, case, self.inputs(case), found.output, found.index)
-                return replace(found, formula=said)
+        found = smallest_difference(self.ir, cases, first, second)
+        if found is not None:
+            said = value_at(self.ir, found.case, self.inputs(found.case), found.output, found.index)
+            return replace(found, formula=said)
         against = self._formulas(cases, first).against if formulas else None
-        if against is None:
-            return None
-        return Disagreement(
-            against.case,
-            against.output,
-            against.index,
-            against.reference,
-            None,
-            against.message,
-            against.formula,
-        )
+        return None if against is None else against_formulas(against)
 
     def formula_vote(self) -> Vote | ReferenceFault:
         """Return what the IR's formulas say of the reference on tiny cases."""
@@ -499,49 +294,3 @@ def _thrice(truths: list[Truth] | ReferenceFault) -> list[Truth] | ReferenceFaul
     if isinstance(truths, ReferenceFault):
         return truths if truths.case is None else replace(truths, case=3 * truths.case)
     return [t for t in truths for _ in range(3)]
-
-
-def _sensitivity(ir: KernelIR, truth: Truth, moved: Sequence[Truth]) -> dict[str, Array]:
-    found = {}
-    for tensor in ir.outputs:
-        if tensor.dtype in FLOATS:
-            base = truth.arrays[tensor.name]
-            with np.errstate(all="ignore"):
-                found[tensor.name] = (
-                    np.max([np.abs(m.arrays[tensor.name] - base) for m in moved], axis=0)
-                    if base.size
-                    else base
-                )
-    return found
-
-
-def _differ(ir: KernelIR, case: Case, a: Truth, b: Truth) -> Disagreement | None:
-    for tensor in ir.outputs:
-        x, y = a.arrays[tensor.name], b.arrays[tensor.name]
-        mask = a.defined.get(tensor.name, np.ones(x.shape, dtype=bool)) & b.defined.get(
-            tensor.name, np.ones(x.shape, dtype=bool)
-        )
-        if tensor.compare is not None and tensor.compare.mode == "set":
-            x, y = np.sort(x.reshape(-1)), np.sort(y.reshape(-1))
-            mask = np.ones(x.shape, dtype=bool)
-        if tensor.dtype in FLOATS:
-            with np.errstate(all="ignore"):
-                finite = np.isfinite(x) & np.isfinite(y)
-                scale = float(np.max(np.abs(x[finite]))) if finite.any() else 0.0
-                near = np.abs(x - y) <= 1e-7 * np.abs(x) + 1e-9 * scale + 1e-300
-                alike = (np.isnan(x) & np.isnan(y)) | (x == y) | (finite & near)
-        else:
-            alike = x == y
-            if tensor.compare is not None and tensor.compare.mode == "index" and tensor.compare.ties == "any":
-                continue
-        wrong = ~alike & mask
-        if wrong.any():
-            index = tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.ndim else ()
-            one, two = float(x[index]), float(y[index])
-            place = f"{tensor.name}[{', '.join(map(str, index))}]"
-            message = (
-                f"the references disagree at sizes {case.dims}, regime {case.regime}: {place} is {one:.9g} by the vectorised "
-                f"one and {two:.9g} by the loop one ({int(wrong.sum())} of {wrong.size} elements differ)"
-            )
-            return Disagreement(case, tensor.name, index, one, two, message)
-    return None
