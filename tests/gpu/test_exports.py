@@ -15,7 +15,8 @@ import pytest
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.dtypes import np_dtype
-from cuda_harness.tools.export.exported_device import DeviceArray, _allocate, checked
+from cuda_harness.tools.export.exported.arrays import DeviceArray, checked
+from cuda_harness.tools.export.exported.kernel import allocate
 from cuda_harness.tools.export.forms import write_export
 from cuda_harness.tools.export.subject import Subject, load_subject
 from cuda_harness.tools.synthesize.inputs import draw
@@ -102,7 +103,7 @@ def subject_of(name: str) -> Subject:
 def to_device(array: np.ndarray[Any, Any], dtype: str) -> Any:
     from cuda.bindings import driver
 
-    made = DeviceArray(_allocate(0, max(array.nbytes, 256), 0), array.shape, dtype)
+    made = DeviceArray(allocate(0, max(array.nbytes, 256), 0), array.shape, dtype)
     if array.nbytes:
         dense = np.ascontiguousarray(array)
         checked(

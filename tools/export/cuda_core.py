@@ -1,5 +1,6 @@
 """`cuda-core`: one Python module with the compiled kernel, its source, its plan and a function on CUDA arrays."""
 
+import ast
 import base64
 import json
 import keyword
@@ -19,10 +20,11 @@ from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.toolchain.source import resolve_includes
 
 if TYPE_CHECKING:
-    from cuda_harness.tools.export.exported_device import CudaKernel
+    from cuda_harness.tools.export.exported.kernel import CudaKernel
 
 _HERE = Path(__file__).resolve().parent
-_CUT = "# ---- cut here"
+_PARTS = ("expressions", "plan", "arrays", "device", "kernel")
+"""Modules of `exported`, each after those it stands on."""
 
 
 def compile_for(ir: KernelIR, kernel: Kernel, *, arch: str, compiler: Compiler) -> tuple[str, bytes]:
@@ -32,7 +34,7 @@ def compile_for(ir: KernelIR, kernel: Kernel, *, arch: str, compiler: Compiler) 
         CompilerUnavailable: If this machine has no NVRTC.
         ConfigError: If the kernel does not compile for `arch`.
     """
-    from cuda_harness.tools.export.exported_device import CudaKernel
+    from cuda_harness.tools.export.exported.kernel import CudaKernel
 
     macros = dict(checked_program(ir, kernel).macros)
     done = compiler.compile(
@@ -61,7 +63,7 @@ def device_text(kernel: Kernel) -> tuple[str, str]:
 
 def load(ir: KernelIR, kernel: Kernel, cubins: dict[str, bytes] | None = None) -> "CudaKernel":
     """Return the kernel as a function on CUDA arrays in this process, the same that the module holds."""
-    from cuda_harness.tools.export.exported_device import CudaKernel
+    from cuda_harness.tools.export.exported.kernel import CudaKernel
 
     prelude, source = device_text(kernel)
     return CudaKernel(plan_document(ir, kernel), prelude, source, cubins)
@@ -78,7 +80,7 @@ def cuda_core_module(subject: Subject, *, arch: str, compiler: Compiler) -> str:
         "PRELUDE": prelude,
         "SOURCE": source,
     }
-    parts = [_docstring(subject, arch), _runtime(), "\n\n# The kernel: data, compiled code and source.\n"]
+    parts = [_docstring(subject, arch), runtime(), "\n\n# The kernel: data, compiled code and source.\n"]
     parts += [f"{name} = json.loads(\n{_literal(json.dumps(value))}\n)\n" for name, value in data.items()]
     parts.append(
         f'CUBINS = {{"{key}": decoded(\n{_literal(base64.b85encode(cubin).decode())}\n)}}  # {arch}\n'
@@ -94,23 +96,27 @@ def _docstring(subject: Subject, arch: str) -> str:
     return f'"""{text}\n"""\n\n'
 
 
-def _runtime() -> str:
-    """Return the code that both Python exports share, as one text without an import of ours."""
-    plan = (_HERE / "exported_plan.py").read_text(encoding="utf-8")
-    device = (_HERE / "exported_device.py").read_text(encoding="utf-8")
-    plan = plan[plan.index("import ast") :]
-    head, body = device.split(_CUT, 1)
-    imports = [
-        line
-        for line in head.splitlines()
-        if line.startswith(("import ", "from ")) and "cuda_harness" not in line
-    ]
-    imports = [
-        line
-        for line in imports
-        if line not in plan and "collections.abc" not in line and "typing" not in line
-    ]
-    return "\n".join(imports) + "\n" + plan + "\n" + body.split("\n", 1)[1]
+def runtime() -> str:
+    """Return the modules of `exported` as one text: their imports once, without those of ours, then their code."""
+    imports: dict[str, None] = {}
+    bodies = []
+    for part in _PARTS:
+        text = (_HERE / "exported" / f"{part}.py").read_text(encoding="utf-8")
+        lines, last = text.splitlines(), 0
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cuda_harness."):
+                last = node.end_lineno or 0
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                last = node.end_lineno or 0
+                imports |= dict.fromkeys(_one_by_one(node))
+        bodies.append("\n".join(lines[last:]).strip("\n"))
+    return "\n".join(sorted(imports)) + "\n\n" + "\n\n\n".join(bodies) + "\n"
+
+
+def _one_by_one(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Return an import as statements of one name each, so that the same name of two modules is the same line."""
+    head = f"from {node.module} import " if isinstance(node, ast.ImportFrom) else "import "
+    return [head + (f"{n.name} as {n.asname}" if n.asname else n.name) for n in node.names]
 
 
 def _literal(text: str) -> str:

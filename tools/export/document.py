@@ -49,7 +49,7 @@ def checked_program(ir: KernelIR, kernel: Kernel) -> Program:
 
 
 def plan_document(ir: KernelIR, kernel: Kernel) -> dict[str, Any]:
-    """Return the document of `exported_plan.Plan`; raises ConfigError when the plan cannot run."""
+    """Return the document of `exported.plan.Plan`; raises ConfigError when the plan cannot run."""
     checked_program(ir, kernel)
     plan = kernel.plan
     signatures = {k.name: k for k in inspect(kernel.source).kernels}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cuda_harness.state.expr import Expr, ExprError
-from cuda_harness.tools.export.exported_plan import KernelError, evaluate
+from cuda_harness.tools.export.exported.expressions import KernelError, evaluate
 from cuda_harness.tools.export.expression import to_cpp
 
 ROOT = Path(__file__).resolve().parents[4]

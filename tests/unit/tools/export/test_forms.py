@@ -13,8 +13,10 @@ from cuda_harness.graph.cli import app
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.results import StageResult, Verdict
 from cuda_harness.tools.export.cuda_core import cuda_core_module, device_text
-from cuda_harness.tools.export.exported_device import ArrayView, CudaKernel
-from cuda_harness.tools.export.exported_plan import KernelError, typed
+from cuda_harness.tools.export.exported.arrays import ArrayView
+from cuda_harness.tools.export.exported.expressions import KernelError
+from cuda_harness.tools.export.exported.kernel import CudaKernel
+from cuda_harness.tools.export.exported.plan import typed
 from cuda_harness.tools.export.forms import write_export
 from cuda_harness.tools.export.standalone import standalone
 from cuda_harness.tools.export.subject import load_subject
@@ -226,7 +228,7 @@ def test_halves_travel_as_their_bits() -> None:
 def test_views_know_scalars_and_empty_arrays() -> None:
     view = ArrayView("x", Fake(shape=(), address=4100))
     assert view.contiguous
-    ArrayView("x", Fake(shape=(0, 3), address=0)).check("x", "float32")
+    ArrayView("x", Fake(shape=(0, 3), address=0)).check("float32")
 
 
 def test_code_is_named_by_architecture_and_macros() -> None:
