@@ -1,4 +1,4 @@
-"""Runs references in contained children and normalises what they return."""
+"""Runs references in contained children."""
 
 import contextlib
 import io
@@ -9,68 +9,33 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cuda_harness.state.errors import SandboxUnavailable, ToolchainError
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.names import FLOATS
-from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
+from cuda_harness.tools.execute.dtypes import to_reference
 from cuda_harness.tools.frames import read_frame, write_frame
 from cuda_harness.tools.process import allowed_environment, die_with_parent
-from cuda_harness.tools.synthesize.reference_child import ENDED, describe_arrays, rebuild
+from cuda_harness.tools.synthesize.reference_child import ENDED, describe_arrays
+from cuda_harness.tools.synthesize.reply import (
+    FORGED,
+    Question,
+    ReferenceFault,
+    Truth,
+    read_each,
+    read_reply,
+)
 
-Array = NDArray[Any]
+__all__ = ["Question", "ReferenceFault", "ReferenceRunner", "Truth"]
+
 _ANSWER_BYTES = 32 << 20
 """Bytes of an answer beyond the declared outputs: its header, and outputs in a wider type."""
 _BASE_MEMORY = 2 << 30
 """Address space of Python, NumPy and SciPy themselves."""
-
-FaultKind = Literal[
-    "raised",
-    "hung",
-    "killed",
-    "memory",
-    "bad_shape",
-    "bad_dtype",
-    "missing_output",
-    "nondeterministic",
-    "forged",
-    "resources",
-]
-
-
-@dataclass(frozen=True)
-class ReferenceFault:
-    """A reference that cannot be used: the oracle's fault, never a kernel's."""
-
-    kind: FaultKind
-    message: str
-    case: int | None = None
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What a reference says of one case: arrays by output, and masks of the elements it defines."""
-
-    arrays: dict[str, Array]
-    defined: dict[str, Array]
-    beyond: frozenset[str] = frozenset()
-    """Integer outputs with values that their type cannot hold."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """One evaluation: inputs in the tensors' exact dtypes, sizes, scalars."""
-
-    inputs: Mapping[str, Array]
-    dims: Mapping[str, int]
-    scalars: Mapping[str, float | int | bool]
 
 
 class ReferenceRunner:
@@ -92,6 +57,30 @@ class ReferenceRunner:
             SandboxUnavailable: If foreign Python cannot be contained here.
             ToolchainError: If the child does not start.
         """
+        found = self._exchange(source, ir, questions, deadline_s, tolerant=False)
+        if isinstance(found, ReferenceFault):
+            return found
+        return read_reply(ir, questions, *found)
+
+    def evaluate_each(
+        self, source: str, ir: KernelIR, questions: Sequence[Question], *, deadline_s: float = 60.0
+    ) -> list[Truth | None] | ReferenceFault:
+        """Return what `source` says of each question, `None` where it raises or answers in other shapes.
+
+        For questions that a reference may refuse: inputs that are read the wrong way.
+
+        Raises:
+            SandboxUnavailable, ToolchainError: As `evaluate`.
+        """
+        found = self._exchange(source, ir, questions, deadline_s, tolerant=True)
+        if isinstance(found, ReferenceFault):
+            return found
+        return read_each(ir, questions, *found)
+
+    def _exchange(
+        self, source: str, ir: KernelIR, questions: Sequence[Question], deadline_s: float, *, tolerant: bool
+    ) -> tuple[dict[str, Any], list[bytes]] | ReferenceFault:
+        """Return the child's reply and its blobs, or why there is none."""
         heads, blobs, declared = [], [], 0
         for q in questions:
             given = {t.name: to_reference(t.dtype, np.asarray(q.inputs[t.name])) for t in ir.inputs}
@@ -107,18 +96,18 @@ class ReferenceRunner:
             )
         header = {
             "source": source, "cases": heads, "seconds": deadline_s, "memory": memory, "unsafe": self._unsafe,
-            "max_bytes": 4 * declared + _ANSWER_BYTES,
+            "max_bytes": 4 * declared + _ANSWER_BYTES, "tolerant": tolerant,
         }  # fmt: skip
         with self._lock:
             answered = self._ask(header, blobs, deadline_s)
         if isinstance(answered, ReferenceFault):
             return answered
-        reply, data = answered
+        reply = answered[0]
         if reply["status"] == "no_sandbox":
             raise SandboxUnavailable(
                 str(reply["message"]), remedy="--unsafe-exec runs code you trust without it"
             )
-        return _read_reply(ir, questions, reply, data)
+        return answered
 
     def _ask(
         self, header: dict[str, Any], blobs: list[bytes], deadline_s: float
@@ -143,10 +132,10 @@ class ReferenceRunner:
         try:
             answer = read_frame(letter, max_bytes=header["max_bytes"])
             if letter.read(1):
-                return ReferenceFault("forged", "the reference wrote to the channel of its own answer")
+                return ReferenceFault("forged", FORGED)
         except (EOFError, ValueError, KeyError, TypeError, RecursionError):
             if letter.getbuffer().nbytes:
-                return ReferenceFault("forged", "the reference wrote to the channel of its own answer")
+                return ReferenceFault("forged", FORGED)
             return ReferenceFault("killed", "the reference ended its process before it returned")
         return answer
 
@@ -234,94 +223,3 @@ def read_envelope(descriptor: int, deadline: float) -> tuple[io.BytesIO, str]:
     state = int.from_bytes(exactly(8), "little")
     letter.seek(0)
     return letter, next(name for name, number in ENDED.items() if number == state)
-
-
-def _read_reply(
-    ir: KernelIR, questions: Sequence[Question], reply: Mapping[str, Any], data: list[bytes]
-) -> list[Truth] | ReferenceFault:
-    """Return the truths in a reply; it came from a process that ran foreign code, so nothing in it is taken on trust."""
-    try:
-        if reply["status"] == "fault":
-            kind: FaultKind = "memory" if reply["kind"] == "memory" else "raised"
-            case = reply.get("case")
-            return ReferenceFault(
-                kind,
-                f"the reference failed: {reply['message']}"[:1_000],
-                int(case) if case is not None else None,
-            )
-        cases = reply["cases"]
-        if len(cases) != len(questions) or sum(map(len, cases)) != len(data):
-            return ReferenceFault("forged", "the reference's answer does not fit the questions")
-        return _normalised(ir, questions, cases, data)
-    except (KeyError, TypeError, ValueError):
-        return ReferenceFault("forged", "the reference wrote to the channel of its own answer")
-
-
-def _normalised(
-    ir: KernelIR, questions: Sequence[Question], heads: list[list[dict[str, Any]]], blobs: list[bytes]
-) -> list[Truth] | ReferenceFault:
-    truths, at = [], 0
-    for number, (question, case) in enumerate(zip(questions, heads, strict=True)):
-        try:
-            found = rebuild(case, blobs[at : at + len(case)])
-        except (ValueError, TypeError) as exc:
-            return ReferenceFault("bad_dtype", f"the reference returned no plain arrays: {exc}", number)
-        at += len(case)
-        truth = normalise(ir, question.dims, found)
-        if isinstance(truth, str):
-            kind: FaultKind = (
-                "missing_output"
-                if "returns no" in truth
-                else "bad_dtype"
-                if "dtype" in truth
-                else "bad_shape"
-            )
-            return ReferenceFault(kind, truth, number)
-        truths.append(truth)
-    return truths
-
-
-def normalise(ir: KernelIR, dims: Mapping[str, int], found: Mapping[str, Array]) -> Truth | str:
-    """Return the outputs in comparable form, or what is wrong with them.
-
-    A size-1 difference (0-d for [1], trailing ones) is forgiven when the element count agrees; any other shape is not.
-    Integers beyond the range of an unsigned type wrap, as its arithmetic does; beyond a signed one they have no value
-    there, and the output is named in `beyond`.
-    """
-    arrays, defined, beyond = {}, {}, set()
-    for tensor in ir.outputs:
-        if tensor.name not in found:
-            return f"the reference returns no {tensor.name!r} (it returns: {', '.join(found) or 'nothing'})"
-        array, shape = found[tensor.name], tensor.dims(dims)
-        squeezed = tuple(n for n in array.shape if n != 1) == tuple(n for n in shape if n != 1)
-        if array.shape != shape and not (squeezed and array.size == int(np.prod(shape))):
-            return f"the reference's {tensor.name!r} has shape {list(array.shape)}, the IR says {list(shape)}"
-        array = array.reshape(shape)
-        mask = found.get(f"{tensor.name}.defined")
-        if mask is not None:
-            if mask.size != array.size:
-                return (
-                    f"the mask '{tensor.name}.defined' has shape {list(mask.shape)}, its output {list(shape)}"
-                )
-            defined[tensor.name] = mask.reshape(shape).astype(bool)
-            array = np.where(defined[tensor.name], array, np.zeros((), dtype=array.dtype))
-        if tensor.dtype in FLOATS:
-            arrays[tensor.name] = array.astype(np.float64)
-            continue
-        if array.dtype.kind == "f" and not (np.isfinite(array).all() and (array == np.rint(array)).all()):
-            return f"the reference's {tensor.name!r} has dtype {array.dtype} with fractions, the IR says {tensor.dtype}"
-        if not _holds(tensor.dtype, array):
-            beyond.add(tensor.name)
-        with np.errstate(invalid="ignore"):
-            arrays[tensor.name] = array.astype(np_dtype(tensor.dtype))
-    return Truth(arrays, defined, frozenset(beyond))
-
-
-def _holds(dtype: str, array: Array) -> bool:
-    """Return whether an integer type has a value for every element: a signed one only inside its range."""
-    if dtype == "bool" or not array.size or array.dtype.kind == "b":
-        return True
-    info = np.iinfo(np_dtype(dtype))
-    if info.min == 0 and array.dtype.kind != "f":
-        return True
-    return bool(info.min <= int(array.min()) and int(array.max()) <= info.max)

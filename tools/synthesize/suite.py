@@ -39,6 +39,7 @@ __all__ = ["Answer", "Compare", "Disagreement", "Suite"]
 Array = NDArray[Any]
 _BATCH_BYTES = 1 << 30
 """Bytes of float64 that one child is asked for at a time."""
+_OVER = ReferenceFault("resources", "the time for judging is over before the suite is proved")
 
 
 class Suite:
@@ -177,17 +178,34 @@ class Suite:
         """Return what a reference says, within the time that is left for judging."""
         found: list[Truth] = []
         for part in self._parts(questions):
-            left = deadline_s if self.deadline is None else min(deadline_s, self.deadline - time.monotonic())
-            over = ReferenceFault("resources", "the time for judging is over before the suite is proved")
+            left = self._left(deadline_s)
             if left <= 0:
-                return over
+                return _OVER
             truths = self._runner.evaluate(source, self.ir, part, deadline_s=left)
             if isinstance(truths, ReferenceFault):
                 if truths.kind == "hung" and left < deadline_s:
-                    return over
+                    return _OVER
                 return truths if truths.case is None else replace(truths, case=truths.case + len(found))
             found += truths
         return found
+
+    def ask_each(
+        self, source: str, questions: Sequence[Question], *, deadline_s: float = 20.0
+    ) -> list[Truth | None] | ReferenceFault:
+        """Return what a text says of each question, `None` of those that it refuses; a fault where it ends for all."""
+        found: list[Truth | None] = []
+        for part in self._parts(questions):
+            left = self._left(deadline_s)
+            if left <= 0:
+                return _OVER
+            truths = self._runner.evaluate_each(source, self.ir, part, deadline_s=left)
+            if isinstance(truths, ReferenceFault):
+                return _OVER if truths.kind == "hung" and left < deadline_s else truths
+            found += truths
+        return found
+
+    def _left(self, deadline_s: float) -> float:
+        return deadline_s if self.deadline is None else min(deadline_s, self.deadline - time.monotonic())
 
     def _parts(self, questions: Sequence[Question]) -> Iterator[list[Question]]:
         """Yield the questions in batches of bounded memory; a single one may exceed it."""
