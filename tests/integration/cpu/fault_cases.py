@@ -457,7 +457,7 @@ ENDS = [
         "timeout",
         ("k did not end",),
         shape=Shape(n=1, block=(1, 1, 1)),
-        deadline_s=3.0,
+        deadline_s=1.5,
     ),
     Case(
         "five threads that wait for nobody",
@@ -465,7 +465,7 @@ ENDS = [
         "timeout",
         ("k did not end",),
         shape=Shape(n=5, block=(5, 1, 1)),
-        deadline_s=6.0,
+        deadline_s=2.0,
     ),
     Case("an assertion that holds", "int i = threadIdx.x;\nassert(n == 64);\ny[i] = x[i];"),
     Case(

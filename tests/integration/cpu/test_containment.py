@@ -191,12 +191,12 @@ def test_a_listener_hears_nothing(cpu: CpuExecutor) -> None:
             server.accept()
 
 
-def test_no_child_and_no_file_stays_behind(tmp_path: Path) -> None:
-    executor = CpuExecutor(cache=tmp_path)
-    attack("y[0] = 1.0f;").run(executor)
+def test_no_child_and_no_file_stays_behind(own_builds: Path) -> None:
+    executor = CpuExecutor(cache=own_builds)
+    attack("y[0] = 1.25f;").run(executor)
     attack("y[0] = call(57, 0, 0, 0);", before=SYSCALL).run(executor)
 
-    assert not [p for p in tmp_path.rglob("build-*") if p.is_dir()]
+    assert not [p for p in own_builds.rglob("build-*") if p.is_dir()]
     assert not list(Path("/dev/shm").glob("cuda-harness*"))
 
 

@@ -189,7 +189,7 @@ def test_blocks_and_threads_start_in_orders_by_the_seed(cpu: CpuExecutor) -> Non
 def test_a_block_that_waits_for_an_earlier_one_still_ends(poison: int, mode: Mode, cpu: CpuExecutor) -> None:
     (case,) = [c for c in ALL if c.name == "a spin on another block's flag"]
 
-    result = cpu.run(replace(case.job(mode), poison=poison))
+    result = cpu.run(replace(case.job(mode), poison=poison, deadline_s=3.0))
 
     assert isinstance(result, JobOk), result
 
