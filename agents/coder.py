@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from cuda_harness.agents.ask import ReplyKey, ask, render
 from cuda_harness.agents.context import RunContext
 from cuda_harness.agents.gate import Repeated, check_kernel, design_sha256, launched
-from cuda_harness.agents.reply import Reply, ReplyFault, pick_json, pick_kernel
+from cuda_harness.agents.reply import Reply, ReplyFault, not_applicable, pick_json, pick_kernel
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.budget import Stop
 from cuda_harness.state.errors import ReplyInvalid, StateError
@@ -22,6 +22,7 @@ from cuda_harness.state.harness import BranchCoderView, CoderView, StateUpdate, 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.lineage import correctness_step, design_of, latest
+from cuda_harness.state.rounds import BranchEnd
 from cuda_harness.state.serde import describe
 from cuda_harness.state.targets import facts_of
 
@@ -30,6 +31,17 @@ if TYPE_CHECKING:
 
 _QUOTED_LINES = 12
 """Source lines quoted beside compiler messages."""
+
+
+_PLAN_KEYS = ("schema", "steps", "tunables", "scratch", "defines")
+
+
+class NotApplicable(Exception):  # noqa: N818 - an answer, not an error
+    """The author says that the idea of a branch does not apply to its parent."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,11 @@ def write_branch_kernel(state: BranchCoderView, runtime: Runtime[RunContext]) ->
         parent = state.attempts[plan.parent]
         task = Task("branch", parent, plan.strategy, plan.name, plan.idea, plan.expectation, plan.skills)
     desk = Desk(state.ir, state.target, state.attempts, {**state.known, **_designs(state.attempts, services)})
-    return {"attempts": {number: _write(desk, task, number, services)}}
+    try:
+        return {"attempts": {number: _write(desk, task, number, services)}}
+    except NotApplicable as said:
+        services.emit("branch_ended", branch=plan.name, reason="not_applicable", detail=said.reason[:500])
+        return {"ended": {plan.name: BranchEnd(reason="not_applicable", detail=said.reason)}}
 
 
 def _first_skills(ir: KernelIR, services: "Services") -> tuple[str, ...]:
@@ -121,6 +137,9 @@ def _write(desk: Desk, task: Task, attempt: int, services: "Services") -> Attemp
     def parse(reply: Reply) -> Kernel:
         replies.append(reply)
         repeated.append(None)
+        declined = not_applicable(reply, _PLAN_KEYS) if task.action == "branch" else ""
+        if declined:
+            raise NotApplicable(declined)
         try:
             return parse_kernel(reply, desk.ir, desk.earlier)
         except Repeated as fault:
@@ -179,7 +198,7 @@ def parse_kernel(reply: Reply, ir: KernelIR | None, earlier: Mapping[int, str]) 
         ReplyFault: Says what is missing or does not fit together.
         ModelRefused: If the model says that it cannot be done.
     """
-    data = pick_json(reply, ("schema", "steps", "tunables", "scratch", "defines"))
+    data = pick_json(reply, _PLAN_KEYS)
     try:
         plan = LaunchPlan.model_validate(data)
     except ValidationError as exc:

@@ -192,6 +192,7 @@ def why_stop(state: EvolverView, rounds: Mapping[int, Round], base: Attempt, jud
     if reached:
         return Stop(reason="target_reached", detail=reached)
     allowed = state.budget.rounds_when(timed=isinstance(base.timing, Timing))
+    rounds = {n: r for n, r in rounds.items() if not _brought_nothing_to_judge(r, state)}
     done = sum(bool(r.branches) for r in rounds.values())
     if done >= allowed:
         if allowed == 0:
@@ -204,6 +205,18 @@ def why_stop(state: EvolverView, rounds: Mapping[int, Round], base: Attempt, jud
     if judge.calls_left() == 0:
         return Stop(reason="budget", detail="all model calls are made")
     return None
+
+
+def _brought_nothing_to_judge(settled: Round, state: EvolverView) -> bool:
+    """Return whether no idea of a round applied: it counts neither for the budget of rounds nor for patience.
+
+    Each such idea is out for good, and only those of the rules are many, so this ends.
+    """
+    ends = [state.ended.get(plan.name) for plan in settled.branches if plan.by == "rules"]
+    return (
+        len(ends) == len(settled.branches) > 0
+        and all(e is not None and e.reason == "not_applicable" for e in ends)
+    )  # fmt: skip
 
 
 def _since_it_went_on(rounds: Mapping[int, Round]) -> list[Round]:
@@ -253,7 +266,7 @@ def plan_round(state: EvolverView, rounds: Mapping[int, Round], base: Attempt, j
     left = judge.calls_left()
     most = state.budget.branches if left is None else min(state.budget.branches, left)
     evidence = judge.evidence(base)
-    tried = trials(rounds, state.attempts)
+    tried = trials(rounds, state.attempts, state.ended)
     ideas: Sequence[Idea | Proposal] = ranked(evidence, tried, base=base.id)[:most]
     if len(ideas) < most and (left is None or left > len(ideas) + 1):
         ideas = [*ideas, *judge.propose(base, state, number=number, most=most - len(ideas))]

@@ -211,6 +211,15 @@ def pick_json(reply: Reply, keys: Iterable[str]) -> dict[str, Any]:
     raise ReplyFault(msg)
 
 
+def not_applicable(reply: Reply, keys: Iterable[str]) -> str:
+    """Return why an idea does not apply, by a reply that says so and holds no object with any of `keys`; else empty."""
+    objects, _ = _objects(_json_texts(reply))
+    if any(set(keys) & set(o) for o in objects):
+        return ""
+    said = [str(o["not_applicable"]).strip() for o in objects if "not_applicable" in o]
+    return (said[-1] or "no reason was given")[:4_000] if said else ""
+
+
 def _objects(texts: Iterable[str]) -> tuple[list[dict[str, Any]], ReplyFault | None]:
     """Return the JSON objects among `texts`, and the last fault of those that are no JSON."""
     objects: list[dict[str, Any]] = []

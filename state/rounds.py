@@ -45,7 +45,8 @@ class BranchPlan(Model):
 class BranchEnd(Model):
     """Why a branch ended before its idea was judged; the other ends follow from its attempts."""
 
-    reason: Literal["refused", "stopped"]
+    reason: Literal["refused", "stopped", "not_applicable"]
+    """`not_applicable`: the author says that the idea does not apply to its parent; it is not proposed again."""
     detail: Short = ""
     stop: Stop | None = None
     """Set when what ended the branch ends the whole run: a spent budget, a missing tool, Ctrl-C."""

@@ -83,13 +83,16 @@ def test_a_round_keeps_what_is_better_by_count_and_repairs_what_is_wrong(tmp_pat
 def test_a_round_without_a_right_kernel_leaves_the_base(tmp_path: Path) -> None:
     answers = {
         "r1b1": [reply(WRONG), reply(WRONG.replace("3.f", "4.f"))],
-        "r1b2": ['```json\n{"refused": "no"}\n```'],
+        "r1b2": ['```json\n{"not_applicable": "a tenth block would change nothing"}\n```'],
     }
     result = run(tmp_path, answers, first=ONCE, rounds=1, branches=2)
     assert result.status == "verified"
     assert result.document["kernel"]["sha256"] == result.state.attempts[1].sha256
     assert [b["kept"] for b in result.document["branches"]] == [False, False]
-    assert result.state.ended["r1b2"].reason == "refused"
+    assert result.state.ended["r1b2"].reason == "not_applicable"
+    second = result.document["branches"][1]
+    assert second["attempts"] == []
+    assert second["reason"] == "does not apply: a tenth block would change nothing"
 
 
 @pytest.mark.slow

@@ -85,7 +85,7 @@ def rounds_as_rows(
 
 def _unverified(own: list[Attempt], end: BranchEnd | None) -> str:
     if end is not None:
-        return f"{end.reason}: {' '.join(end.detail.split())[:200]}"
+        return f"{'does not apply' if end.reason == 'not_applicable' else end.reason}: {' '.join(end.detail.split())[:200]}"
     if not own:
         return "no kernel was written"
     last = own[-1]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cuda_harness.state.attempt import Attempt
-from cuda_harness.state.rounds import Contest, Round
+from cuda_harness.state.rounds import BranchEnd, Contest, Round
 from cuda_harness.tools.evolve.strategies import STRATEGIES, Strategy
 from cuda_harness.tools.evolve.traits import Evidence
 
@@ -31,6 +31,8 @@ class Trial:
     """Whether no second try on the same base can help: its author refused, repeated itself, or met a missing feature."""
     gained: bool = False
     """Whether it beat its base; an idea that did, but was not the best of its round, is tried again on the new base."""
+    applies: bool = True
+    """Whether it applied, by its author; one that did not is left alone for the rest of the run."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,11 @@ class Idea:
     """Expected speed-up, the strategy's own corrected by what was seen."""
 
 
-def trials(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt]) -> list[Trial]:
+def trials(
+    rounds: Mapping[int, Round],
+    attempts: Mapping[int, Attempt],
+    ended: Mapping[str, BranchEnd] | None = None,
+) -> list[Trial]:
     """Return every idea tried so far, in the order of rounds and branches."""
     found = []
     lost = {r.final.challenger for r in rounds.values() if r.final is not None and not r.final.better}
@@ -60,8 +66,10 @@ def trials(rounds: Mapping[int, Round], attempts: Mapping[int, Attempt]) -> list
             hopeless = verified or any(
                 a.duplicate_of is not None or a.failure_class == "unsupported" for a in own
             )
+            end = (ended or {}).get(plan.name)
+            applies = end is None or end.reason != "not_applicable"
             found.append(
-                Trial(plan.strategy, plan.parent, verified, ratio, kept, hopeless or not own, gained)
+                Trial(plan.strategy, plan.parent, verified, ratio, kept, hopeless or not own, gained, applies)
             )
     return found
 
@@ -91,8 +99,8 @@ def ranked(evidence: Evidence, tried: Iterable[Trial], *, base: int) -> list[Ide
         mine = [t for t in history if t.strategy == strategy.name]
         if not why or any(t.base == base and t.hopeless for t in mine) or failures(mine) >= MOST_FAILURES:
             continue
-        if any(t.kept for t in mine):
-            continue  # it is in the base already
+        if any(t.kept or not t.applies for t in mine):
+            continue  # it is in the base already, or has no place in it
         ideas.append(Idea(strategy, why, expected_gain(strategy.gain, mine)))
     order = {s.name: n for n, s in enumerate(STRATEGIES)}
     return sorted(ideas, key=lambda i: (-i.expected, order[i.strategy.name]))

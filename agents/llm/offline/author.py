@@ -37,7 +37,7 @@ def make(argument: str, *, role: str, settings: "Settings") -> "OfflineChatModel
 
 
 _WRITTEN_BEFORE = "again, token for token"
-"""Part of the message that another branch has written the same kernel: the next nearest idea is taken then."""
+"""Part of the message that the same kernel was written before."""
 
 
 def answer(system: str, human: str) -> str:
@@ -119,18 +119,24 @@ def _code(question: Question) -> str:
 
 
 def _branch(question: Question, ir: KernelIR, idea: str) -> str:
-    """Write the last kernel anew with one more idea, or say that the idea is none of the templates'."""
-    from cuda_harness.agents.llm.offline.lowering.schedule import branch
+    """Write the last kernel anew with one more idea, or say why the idea does not apply."""
+    from cuda_harness.agents.llm.offline.lowering.schedule import branch, same_change
     from cuda_harness.agents.llm.offline.lowering.style import read_idea, style_of
 
     name = read_idea(idea)
     if not name:
-        msg = f"the idea {idea[:80]!r} is not among the templates'"
-        raise Refusal(msg)
+        return _json({"not_applicable": f"the idea {idea[:80]!r} is not among the templates'"})
     last = question.json("Last plan")
-    notes = str(last.get("notes", "")) if isinstance(last, dict) else ""
-    passed = question.text.count(_WRITTEN_BEFORE)
-    source, plan = branch(ir, name, style_of(notes), passed=passed)
+    style = style_of(str(last.get("notes", "")) if isinstance(last, dict) else "")
+    if _WRITTEN_BEFORE in question.text:
+        return _json({"not_applicable": "it comes to a kernel that was written before"})
+    try:
+        source, plan = branch(ir, name, style)
+    except FormulaError as exc:
+        return _json({"not_applicable": str(exc)})
+    other = same_change(ir, name, style)
+    if other:
+        return _json({"not_applicable": f"it comes to the same kernel as {other.replace('_', ' ')}"})
     return _json(plan) + "\n" + _block("cuda", source)
 
 

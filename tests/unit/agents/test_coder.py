@@ -8,13 +8,21 @@ import pytest
 from tests.fakes.scripted_model import Line, ScriptedChatModel
 from tests.fakes.services import FakeRuntime, FakeServices
 
-from cuda_harness.agents.coder import failure_of, history_line, next_task, write_kernel
+from cuda_harness.agents.coder import (
+    failure_of,
+    history_line,
+    next_task,
+    write_branch_kernel,
+    write_kernel,
+)
+from cuda_harness.agents.reply import Reply, not_applicable
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.budget import Budget
 from cuda_harness.state.errors import ModelRefused, StateError
-from cuda_harness.state.harness import CoderView
+from cuda_harness.state.harness import BranchCoderView, CoderView
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Failure, Verdict
+from cuda_harness.state.rounds import BranchEnd, BranchPlan
 
 IR = KernelIR.model_validate(
     {
@@ -209,3 +217,21 @@ def test_lines_of_diagnostics_are_quoted() -> None:
     verdict = failed("compile", "x", diagnostics=[{"line": 1}, {"line": None}, {"line": 99}, {"line": True}])
     shown = failure_of(Attempt(id=1, sha256="a", verdict=verdict), kernel)
     assert list(shown["source_lines"]) == ["1"]
+
+
+def test_an_idea_that_does_not_apply_ends_its_branch_without_an_attempt(tmp_path: Path) -> None:
+    run = Run(tmp_path, written(2), '```json\n{"not_applicable": "it has it"}\n```')
+    run.write()
+    run.judge(Verdict(outcome="accepted", executor="cpu"))
+    plan = BranchPlan(name="r1b1", parent=1, strategy="vector_loads", idea="wider", first=2, last=5)
+    state = BranchCoderView(run_dir="run", plan=plan, ir=IR, attempts=run.attempts, target="sm_90a")
+    update = write_branch_kernel(state, FakeRuntime(run.services))  # type: ignore[arg-type]
+    assert update == {"ended": {"r1b1": BranchEnd(reason="not_applicable", detail="it has it")}}
+    assert "vector_loads: wider" in run.asked
+    assert run.model.left == 0
+
+
+def test_a_reply_with_a_plan_is_no_declined_idea() -> None:
+    both = Reply(written(2) + '```json\n{"not_applicable": "hm"}\n```')
+    assert not_applicable(both, ("steps",)) == ""
+    assert not_applicable(Reply('```json\n{"not_applicable": ""}\n```'), ("steps",)) == "no reason was given"

@@ -178,6 +178,20 @@ def test_patience_and_rounds_count_anew_where_a_finished_search_is_taken_up() ->
     assert decide(full, fake)["stop"] == Stop(reason="budget", detail="1 of 1 rounds are done")
 
 
+def test_an_idea_that_does_not_apply_is_out_and_a_round_of_such_ideas_counts_for_nothing() -> None:
+    state, fake = started(Budget(rounds=1, patience=1))
+    does_not = BranchEnd(reason="not_applicable", detail="the kernel has it already")
+    first = state.rounds[1].branches
+    state = joined(state, **{plan.name: does_not for plan in first})
+    state = after(state, decide(state, fake))
+    assert state.stop is None
+    assert state.rounds[1].winner is None
+    second = state.rounds[2].branches
+    assert not {p.strategy for p in first} & {p.strategy for p in second}
+    state = joined(state, timed(second[0].first, 100.0, branch=second[0].name))
+    assert decide(state, fake)["stop"] == Stop(reason="budget", detail="1 of 1 rounds are done")
+
+
 def test_a_winner_that_was_confirmed_is_not_measured_again_in_a_later_session() -> None:
     state, fake = started(Budget(rounds=1), measure=lambda *_: Ratio(1.2, (1.1, 1.3)))
     state = joined(state, timed(2, 80.0, branch="r1b1"))

@@ -18,7 +18,7 @@ from cuda_harness.agents.llm.offline.lowering.rows import RowProgram, lower_rows
 from cuda_harness.agents.llm.offline.lowering.scan import lower_scan, suits_scan
 from cuda_harness.agents.llm.offline.lowering.segments import SEGMENT_IDEAS, lower_segments
 from cuda_harness.agents.llm.offline.lowering.stream import STREAM_IDEAS, lower_stream
-from cuda_harness.agents.llm.offline.lowering.style import MEANING, Style, candidates
+from cuda_harness.agents.llm.offline.lowering.style import CANONICAL, MEANING, Style
 from cuda_harness.agents.llm.offline.lowering.tensor import TENSOR_IDEAS, lower_tensor, suits_tensor
 from cuda_harness.agents.llm.offline.lowering.transpose import lower_transpose, transposed_read
 from cuda_harness.agents.llm.offline.lowering.turned import TURN_IDEAS, lower_turned
@@ -57,31 +57,34 @@ def lower(ir: KernelIR, design: int = 0, style: Style = PLAIN) -> tuple[str, dic
     return building.source(), building.plan()
 
 
-def branch(ir: KernelIR, idea: str, parent: Style, *, passed: int = 0) -> tuple[str, dict[str, Any]]:
-    """Return the parent's kernel with one more idea: the one asked for, else the nearest that changes the kernel.
-
-    Args:
-        ir: The problem.
-        idea: What is asked for.
-        parent: The ideas that the parent has.
-        passed: How many kernels to pass over, the nearest first: they were written by other branches.
+def branch(ir: KernelIR, idea: str, parent: Style) -> tuple[str, dict[str, Any]]:
+    """Return the parent's kernel with one more idea.
 
     Raises:
-        FormulaError: If no idea near the one asked for changes this kernel.
+        FormulaError: If the idea changes nothing in it but the order of values that are searched anyway.
     """
     before, earlier = lower(ir, 0, parent)
-    seen = [(before, earlier["steps"])]
-    for name in candidates(idea):
+    source, plan = lower(ir, 0, parent.with_idea(idea))
+    if idea in parent.ideas or (source, plan["steps"]) == (before, earlier["steps"]):
+        msg = f"{idea.replace('_', ' ')} changes nothing in this kernel"
+        raise FormulaError(msg)
+    return source, plan
+
+
+def same_change(ir: KernelIR, idea: str, parent: Style) -> str:
+    """Return the idea that makes the same kernel and stands before this one, empty when none does.
+
+    Several ideas often come to one kernel (wide loads and a single pass over rows that stay in registers); only the
+    first of them answers, so that no two branches write it.
+    """
+    own, mine = lower(ir, 0, parent.with_idea(idea))
+    for name in CANONICAL[: CANONICAL.index(idea)]:
         if name in parent.ideas:
             continue
         source, plan = lower(ir, 0, parent.with_idea(name))
-        if (source, plan["steps"]) in seen:
-            continue
-        if len(seen) > passed:
-            return source, plan
-        seen.append((source, plan["steps"]))
-    msg = f"the idea {idea!r}, and what comes near it, changes nothing in this kernel"
-    raise FormulaError(msg)
+        if (source, plan["steps"]) == (own, mine["steps"]):
+            return name
+    return ""
 
 
 def ideas_for(ir: KernelIR, parent: Style, taken: Collection[str]) -> list[str]:
@@ -89,14 +92,14 @@ def ideas_for(ir: KernelIR, parent: Style, taken: Collection[str]) -> list[str]:
     before, earlier = lower(ir, 0, parent)
     seen = [(before, earlier["steps"])]
     found: list[str] = []
-    for name in MEANING:
+    for name in CANONICAL:
         if name in parent.ideas:
             continue
         source, plan = lower(ir, 0, parent.with_idea(name))
         if (source, plan["steps"]) in seen:
             continue
         seen.append((source, plan["steps"]))
-        if name not in taken:
+        if name not in taken and name in MEANING:
             found.append(name)
     return found
 

@@ -1,7 +1,6 @@
 """The optimisation ideas that a kernel is lowered with: read from a branch's prompt, kept in the plan's notes."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 _KNOWN: tuple[tuple[str, str], ...] = (
@@ -26,26 +25,6 @@ _KNOWN: tuple[tuple[str, str], ...] = (
 IDEAS = tuple(name for name, _ in _KNOWN)
 """Every idea that some skill can take up, by the names that strategies have."""
 
-RELATED: dict[str, tuple[str, ...]] = {
-    "coalescing": ("vector_loads", "transposing_through_shared", "instruction_parallelism"),
-    "shared_tiling": ("register_blocking", "double_buffering"),
-    "register_blocking": ("double_buffering",),
-    "bank_conflict_padding": ("transposing_through_shared", "register_blocking", "double_buffering"),
-    "warp_shuffle_reduction": ("online_one_pass", "vector_loads", "instruction_parallelism"),
-    "kernel_fusion": ("online_one_pass", "two_stage_reduction"),
-    "online_one_pass": ("vector_loads",),
-    "tensor_cores": ("register_blocking", "double_buffering"),
-    "split_k": ("register_blocking", "double_buffering"),
-    "double_buffering": ("register_blocking", "instruction_parallelism"),
-    "transposing_through_shared": ("bank_conflict_padding", "instruction_parallelism"),
-    "vector_loads": ("instruction_parallelism", "online_one_pass", "register_blocking", "transposing_through_shared", "persistent_grid"),
-    "instruction_parallelism": ("vector_loads", "online_one_pass", "register_blocking", "transposing_through_shared", "persistent_grid"),
-    "lookback_scan": ("two_stage_reduction", "instruction_parallelism"),
-    "persistent_grid": ("instruction_parallelism", "launch_bounds"),
-    "two_stage_reduction": ("vector_loads", "instruction_parallelism"),
-    "launch_bounds": ("persistent_grid", "instruction_parallelism"),
-}  # fmt: skip
-"""What comes nearest to an idea where it changes nothing, the nearest first."""
 MEANING: dict[str, tuple[str, str]] = {
     "tensor_cores": ("multiply by warp-wide matrix instructions with float accumulators", "matrix pipe use rises"),
     "online_one_pass": ("keep each row in registers and read it from memory once", "global loads fall to one pass"),
@@ -59,6 +38,8 @@ MEANING: dict[str, tuple[str, str]] = {
     "launch_bounds": ("give launch bounds, so that the compiler knows the block", "registers fall, occupancy rises"),
 }  # fmt: skip
 """Ideas that the templates propose by themselves: what to change, and what should move; the most promising first."""
+CANONICAL = (*MEANING, *(name for name in IDEAS if name not in MEANING))
+"""Every idea; of two that come to the same kernel the earlier one stands for both."""
 _NOTE = re.compile(r"\bideas: (?P<names>[a-z_, ]+)")
 
 
@@ -96,11 +77,3 @@ def read_idea(text: str) -> str:
     if head in IDEAS:
         return head
     return next((name for name, pattern in _KNOWN if re.search(pattern, text, re.IGNORECASE)), "")
-
-
-def candidates(idea: str) -> Iterable[str]:
-    """Return the idea and what comes nearest to it, each once, the nearest first."""
-    found = [idea]
-    for name in found:
-        found += [r for r in RELATED.get(name, ()) if r not in found]
-    return found

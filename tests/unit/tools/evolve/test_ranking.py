@@ -7,7 +7,7 @@ import pytest
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Failure, Verdict
-from cuda_harness.state.rounds import BranchPlan, Contest, Round
+from cuda_harness.state.rounds import BranchEnd, BranchPlan, Contest, Round
 from cuda_harness.tools.evolve.ranking import Trial, expected_gain, failures, ranked, trials
 from cuda_harness.tools.evolve.traits import Evidence, ir_traits
 
@@ -102,3 +102,5 @@ def test_trials_are_read_from_rounds_and_a_twin_of_the_winner_is_in_the_base() -
     assert found["c"].hopeless
     assert not found["c"].verified
     assert found["d"].hopeless, "a branch that wrote nothing was refused"
+    ended = {"r1b4": BranchEnd(reason="not_applicable"), "r1b3": BranchEnd(reason="refused")}
+    assert [t.applies for t in trials({1: settled}, attempts, ended)] == [True, True, True, False]
