@@ -1,7 +1,6 @@
-"""Arrays of other libraries as NumPy arrays and back: DLPack, `__cuda_array_interface__`, and what neither can say.
+"""Arrays of other libraries, read and given back: DLPack, `__cuda_array_interface__`, and what neither can say.
 
-A kernel runs in a child process of an executor, so a CUDA array is copied to the host and its result back to the
-device it came from; the kernel itself runs on that GPU.
+Host arrays become NumPy arrays, since a kernel runs in a child process of an executor; CUDA arrays stay where they are.
 """
 
 import sys
@@ -19,6 +18,8 @@ Array = NDArray[Any]
 _HOST_KINDS = frozenset({1, 3, 13})
 """DLPack device types whose memory the host reads: CPU, CUDA pinned, CUDA managed (dlpack.h, DLDeviceType)."""
 _CUDA = 2
+_ALIGNMENT = 16
+"""Bytes of the widest access of one thread."""
 _NARROW = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 """Element types that NumPy has only through ml_dtypes -> the type of the same width that carries their bits."""
 
@@ -27,22 +28,31 @@ _NARROW = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"
 class Given:
     """One argument, read."""
 
-    array: Array
-    """Its elements on the host, in its own dtype."""
+    array: Any
+    """NumPy array with its elements; on a GPU the dense CUDA array itself."""
     device: str
     """`cpu`, or `cuda:N` when it lies on a GPU."""
-    back: Callable[[Array], Any]
-    """Makes an array of the caller's library, on the caller's device."""
+    dtype: str
+    """Its element type, by the IR's name where the IR has it."""
+    shape: tuple[int, ...]
+    back: Callable[[Any], Any]
+    """Makes an array of the caller's library, on the caller's device, of a result there."""
+
+
+def on_host(array: Array, back: Callable[[Any], Any]) -> Given:
+    """Return what is given by a NumPy array."""
+    kind = str(array.dtype)
+    return Given(array, "cpu", {"float8_e4m3fn": "float8_e4m3"}.get(kind, kind), array.shape, back)
 
 
 def read_array(name: str, value: Any) -> Given:  # noqa: ANN401 - any array
-    """Return `value` as a NumPy array with the way back; nothing is changed and no dtype converted.
+    """Return `value`, read, with the way back; nothing is changed and no dtype converted.
 
     Raises:
         ConfigError: If it tracks gradients, is no dense array, or lies on a device that is not read here.
     """
     if isinstance(value, np.ndarray):
-        return Given(value, "cpu", _same)
+        return on_host(value, _same)
     if getattr(value, "requires_grad", False):
         msg = f"{name!r} requires a gradient, and this kernel has no backward pass"
         raise ConfigError(msg, remedy="pass x.detach()")
@@ -57,7 +67,7 @@ def read_array(name: str, value: Any) -> Given:  # noqa: ANN401 - any array
     if hasattr(value, "__dlpack__"):
         return _from_dlpack(name, value)
     try:
-        return Given(np.asarray(value), "cpu", _same)
+        return on_host(np.asarray(value), _same)
     except (ValueError, TypeError) as exc:
         msg = f"{name!r} is no array: {exc}"
         raise ConfigError(msg, remedy="pass a NumPy array, or one that speaks DLPack") from exc
@@ -75,15 +85,14 @@ def one_device(given: dict[str, Given]) -> str:
     return given[first].device
 
 
-def _same(array: Array) -> Array:
+def _same(array: Any) -> Any:  # noqa: ANN401 - whatever it is
     return array
 
 
 def _from_dlpack(name: str, value: Any) -> Given:  # noqa: ANN401 - any producer
     kind, index = (int(part) for part in value.__dlpack_device__())
     if kind == _CUDA:
-        msg = f"{name!r} is on cuda:{index} and has no __cuda_array_interface__"
-        raise ConfigError(msg, remedy="pass a torch or CuPy array, or copy it to the host")
+        return _on_gpu(name, value, index)
     if kind not in _HOST_KINDS:
         msg = f"{name!r} is on a device of DLPack type {kind}, which is neither the host nor a CUDA device"
         raise ConfigError(msg, remedy="copy it to the host")
@@ -92,7 +101,7 @@ def _from_dlpack(name: str, value: Any) -> Given:  # noqa: ANN401 - any producer
     except (BufferError, RuntimeError, TypeError, ValueError) as exc:
         msg = f"{name!r} does not give its memory: {exc}"
         raise ConfigError(msg, remedy="pass a dense array of a type that NumPy knows") from exc
-    return Given(array, "cpu", _maker(value))
+    return on_host(array, _maker(value))
 
 
 def _maker(value: Any) -> Callable[[Array], Any]:  # noqa: ANN401 - any producer
@@ -108,7 +117,10 @@ def _from_torch(name: str, value: Any) -> Given:  # noqa: ANN401 - a torch tenso
     if kind not in {"cpu", "cuda"}:
         msg = f"{name!r} is on device {kind!r}, the kernel runs on the CPU or a CUDA device"
         raise ConfigError(msg, remedy="pass x.cpu() or x.cuda()")
-    host = value.cpu().contiguous().resolve_conj().resolve_neg()
+    if kind == "cuda":
+        dense = value.resolve_conj().resolve_neg().contiguous()
+        return _on_gpu(name, dense if dense.data_ptr() % _ALIGNMENT == 0 else dense.clone())
+    host = value.contiguous().resolve_conj().resolve_neg()
     short = str(value.dtype).removeprefix("torch.")
     if short in _NARROW:
         import ml_dtypes
@@ -120,64 +132,43 @@ def _from_torch(name: str, value: Any) -> Given:  # noqa: ANN401 - a torch tenso
         except (BufferError, RuntimeError, TypeError) as exc:
             msg = f"{name!r} has dtype {value.dtype}, which no kernel takes"
             raise ConfigError(msg, remedy="convert it with x.to(...)") from exc
-    device = "cpu" if kind == "cpu" else f"cuda:{value.device.index or 0}"
 
     def back(result: Array) -> Any:  # noqa: ANN401 - a torch tensor
         dense, short = np.ascontiguousarray(result), str(result.dtype)
         if short not in _NARROW:
-            return torch.from_numpy(dense).to(value.device)
-        return torch.from_numpy(dense.view(_NARROW[short])).view(getattr(torch, short)).to(value.device)
+            return torch.from_numpy(dense)
+        return torch.from_numpy(dense.view(_NARROW[short])).view(getattr(torch, short))
 
-    return Given(array, device, back)
+    return on_host(array, back)
 
 
 def _from_cuda(name: str, value: Any) -> Given:  # noqa: ANN401 - CuPy, Numba and the like
-    """Copy a CUDA array to the host through the driver (CUDA Array Interface, version 3)."""
-    described = value.__cuda_array_interface__
-    shape, dtype = tuple(described["shape"]), np.dtype(described["typestr"])
-    if described.get("mask") is not None:
-        msg = f"{name!r} is a masked array, the kernel takes dense ones"
-        raise ConfigError(msg, remedy="fill the masked elements first")
-    strides = described.get("strides")
-    if strides is not None and tuple(strides) != np.empty(shape, dtype).strides:
-        msg = f"{name!r} has strides {tuple(strides)}, the kernel takes dense row-major arrays"
-        raise ConfigError(msg, remedy="pass a contiguous copy, for example cupy.ascontiguousarray(x)")
-    host, ordinal = _copy_to_host(name, int(described["data"][0]), shape, dtype)
-    library = sys.modules.get(type(value).__module__.split(".", maxsplit=1)[0])
-    to_device = getattr(library, "asarray", None) if getattr(library, "__name__", "") == "cupy" else None
-    return Given(host, f"cuda:{ordinal}", to_device if callable(to_device) else _same)
+    library = type(value).__module__.split(".", maxsplit=1)[0]
+    module: Any = sys.modules.get("numba.cuda" if library == "numba" else library)
+    make = getattr(module, {"cupy": "asarray", "numba": "as_cuda_array"}.get(library, ""), None)
+    if library == "cupy" and value.data.ptr % _ALIGNMENT:
+        value = value.copy()
+    return _on_gpu(name, value, back=make if callable(make) else _same)
 
 
-def _copy_to_host(name: str, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, int]:
-    """Return the elements at a device address, after all work queued on its device, and the device's ordinal."""
-    host = np.empty(shape, dtype)
-    if host.nbytes == 0 or address == 0:
-        return host, 0
-    from cuda.bindings import driver
-    from cuda.core import Device
+def _on_gpu(name: str, value: Any, index: int | None = None, back: Callable[[Any], Any] = _same) -> Given:  # noqa: ANN401 - any CUDA array
+    """Return a CUDA array as it is; `index` is its device's number where that is known.
 
-    def asked(call: tuple[Any, ...]) -> Any:  # noqa: ANN401 - the driver's own results
-        if call[0] != driver.CUresult.CUDA_SUCCESS:
-            msg = f"{name!r} cannot be read from the GPU: {call[0].name}"
-            raise ConfigError(msg, remedy="copy it to the host and pass that")
-        return call[1] if len(call) > 1 else None
+    Raises:
+        ConfigError: If it is masked or not dense, or its device does not tell its number.
+    """
+    from cuda_harness.tools.export.exported.arrays import ArrayView
+    from cuda_harness.tools.export.exported.expressions import KernelError
 
     try:
-        before = asked(driver.cuCtxGetCurrent())
-    except RuntimeError as exc:  # cuda.pathfinder: no driver library
-        msg = f"{name!r} says that it is on a GPU, and there is no CUDA driver here"
-        raise ConfigError(msg, remedy="pass an array on the host") from exc
-    ordinal = int(
-        asked(
-            driver.cuPointerGetAttribute(
-                driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address
-            )
-        )
-    )
-    try:
-        Device(ordinal).set_current()
-        asked(driver.cuCtxSynchronize())
-        asked(driver.cuMemcpyDtoH(host.ctypes.data, address, host.nbytes))
-    finally:
-        asked(driver.cuCtxSetCurrent(before))
-    return host, ordinal
+        view = ArrayView(name, value)
+        if not view.contiguous:
+            msg = f"{name!r} is not dense in row-major order"
+            raise ConfigError(msg, remedy="pass a contiguous copy, for example cupy.ascontiguousarray(x)")
+        number = index if index is not None else view.device() or 0
+    except KernelError as exc:
+        raise ConfigError(str(exc), remedy="fill the masked elements first, or make a dense copy") from exc
+    except (ImportError, RuntimeError) as exc:  # no driver, or one that does not know this memory
+        msg = f"{name!r} says that it is on a GPU, and cannot be read there: {exc}"
+        raise ConfigError(msg, remedy="see `cuda-harness doctor`, or pass an array on the host") from exc
+    return Given(value, f"cuda:{number}", view.dtype, view.shape, back)

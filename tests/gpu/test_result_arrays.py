@@ -38,6 +38,16 @@ def test_a_torch_cuda_tensor_gives_one_back(result: Any) -> None:
     assert y.device == x.device
     assert np.allclose(y.cpu().numpy(), softmax(X), rtol=1e-5)
     assert np.array_equal(x.cpu().numpy(), X)
+    wide = torch.from_numpy(np.repeat(X, 2, axis=1)).cuda()
+    assert np.allclose(result(wide[:, ::2]).cpu().numpy(), softmax(X), rtol=1e-5)  # a dense copy is made
+    odd = torch.zeros(X.size + 1, device="cuda")[1:].view(X.shape).copy_(x)
+    assert np.allclose(result(odd).cpu().numpy(), softmax(X), rtol=1e-5)  # an aligned copy is made
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        again = result(x)
+    stream.synchronize()
+    assert torch.equal(again, y)
     with pytest.raises(ConfigError, match="requires a gradient"):
         result(x.requires_grad_())
     with pytest.raises(ConfigError, match="has dtype float64"):
@@ -63,11 +73,16 @@ def test_plain_device_memory_is_read_through_its_interface(result: Any) -> None:
     driver.cuMemcpyHtoD(address, X.ctypes.data, X.nbytes)
 
     class Described:
-        __cuda_array_interface__ = {  # noqa: RUF012 - the protocol asks for a dict
-            "shape": X.shape, "typestr": "<f4", "data": (int(address), True), "strides": None, "version": 3,
-        }  # fmt: skip
+        def __init__(self, **changed: Any) -> None:
+            self.__cuda_array_interface__ = {
+                "shape": X.shape, "typestr": "<f4", "data": (int(address), True), "strides": None, "version": 3, **changed,
+            }  # fmt: skip
 
     y = result(Described())
 
+    assert y.__cuda_array_interface__["shape"] == X.shape  # it stays on the GPU
     assert np.allclose(y, softmax(X), rtol=1e-5)
+    assert np.allclose(result(y), softmax(softmax(X)), rtol=1e-5)  # and is taken as an input
+    with pytest.raises(ConfigError, match="shape"):
+        result(Described(shape=(X.size,)))
     driver.cuMemFree(address)

@@ -1,13 +1,17 @@
 """Calling a kernel on arrays: what is checked before anything runs."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cuda_harness.graph.result import check_inputs, check_scalars, infer_dims, read_inputs
+from cuda_harness.graph.arrays import Given
+from cuda_harness.graph.calling import check_inputs, check_scalars, infer_dims, read_inputs, run_on_gpu
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
+from cuda_harness.tools.export.exported.arrays import CudaError
+from cuda_harness.tools.export.exported.expressions import KernelError
 
 IR = KernelIR.model_validate({
     "schema": KernelIR.KIND, "name": "mix",
@@ -28,8 +32,10 @@ def arrays(m: int = 5, n: int = 8, w: int | None = None) -> tuple[Any, Any]:
     return np.ones((m, n), np.float32), np.ones(n + 1 if w is None else w, np.int32)
 
 
-def read(given: tuple[Any, ...]) -> dict[str, np.ndarray[Any, Any]]:
-    return check_inputs(IR, {name: g.array for name, g in read_inputs(IR, given).items()})
+def read(given: tuple[Any, ...]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, Given] = read_inputs(IR, given)
+    check_inputs(IR, found)
+    return {name: g.shape for name, g in found.items()}
 
 
 def test_inputs_are_named_and_dims_follow_from_shapes() -> None:
@@ -37,7 +43,6 @@ def test_inputs_are_named_and_dims_follow_from_shapes() -> None:
     found = read((np.asfortranarray(x), w))
 
     assert list(found) == ["x", "w"]
-    assert found["x"].flags.c_contiguous
     assert infer_dims(IR, found) == {"m": 5, "n": 8, "k": 3}
 
 
@@ -82,7 +87,13 @@ def test_inputs_that_disagree_about_a_dim_are_refused() -> None:
     )
 
     with pytest.raises(ConfigError, match="'z' gives m = 6, an earlier input gave 5"):
-        infer_dims(square, {"x": arrays(5)[0], "z": arrays(6)[0]})
+        infer_dims(square, {"x": (5, 8), "z": (6, 8)})
+
+
+def test_a_size_that_only_an_expression_tells_is_solved() -> None:
+    hidden = IR.model_copy(update={"tensors": IR.tensors[1:]})
+
+    assert infer_dims(hidden, {"w": (13,)}) == {"m": 8, "n": 12, "k": 3}
 
 
 def test_scalars_take_the_irs_values_and_unknown_or_fixed_ones_are_refused() -> None:
@@ -92,3 +103,35 @@ def test_scalars_take_the_irs_values_and_unknown_or_fixed_ones_are_refused() -> 
         check_scalars(IR, {"b": 1})
     with pytest.raises(ConfigError, match=r"'eps' is fixed at 0\.5"):
         check_scalars(IR, {"eps": 0.25})
+
+
+class Kernel:
+    """Stands for a loaded kernel: it answers or raises what it is told to."""
+
+    plan = SimpleNamespace(outputs=[{"name": "y"}])
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def __call__(self, *arrays: Any, **scalars: Any) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer, arrays, scalars
+
+
+def test_cuda_arrays_go_to_the_exports_kernel_as_they_are() -> None:
+    x = object()
+    assert run_on_gpu(Kernel(5), "cuda:0", {"x": x}, {"a": 2.0}) == {"y": (5, (x,), {"a": 2.0})}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (KernelError("'x' starts at an address that is no multiple of 16"), "no multiple of 16"),
+        (CudaError("CUDA_ERROR_ILLEGAL_ADDRESS"), "did not run on cuda:1 with these inputs: CUDA_ERROR_ILLEGAL_ADDRESS"),
+    ],
+)  # fmt: skip
+def test_what_the_kernel_refuses_is_the_users_to_mend(error: Exception, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        run_on_gpu(Kernel(error), "cuda:1", {}, {})  # type: ignore[arg-type]
+    assert caught.value.remedy
