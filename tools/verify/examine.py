@@ -8,7 +8,8 @@ from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Failure
 from cuda_harness.state.suite import SuiteProof
-from cuda_harness.tools.synthesize.proof import EQUALS_TRUTH, influence, prove
+from cuda_harness.tools.synthesize.influence import influence
+from cuda_harness.tools.synthesize.proof import EQUALS_TRUTH, prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.suite import Answer, Suite
 from cuda_harness.tools.verify.cases import expected_of

@@ -11,7 +11,8 @@ from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.suite import Inputs, SuiteProof
 from cuda_harness.tools.execute import sandbox
-from cuda_harness.tools.synthesize.proof import influence, prove
+from cuda_harness.tools.synthesize.influence import influence
+from cuda_harness.tools.synthesize.proof import prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
 from cuda_harness.tools.synthesize.suite import Answer, Disagreement, Suite
 from cuda_harness.tools.verify.examine import comparer
@@ -60,7 +61,9 @@ def test_a_good_suite_proves_itself(runner: ReferenceRunner) -> None:
         "copy of x",
         "transposed",
         "sign",
-        "reduced precision",
+        "TF32 operands",
+        "half operands",
+        "bfloat16 operands",
         "a ignored",
         "last tile stale",
     } <= names

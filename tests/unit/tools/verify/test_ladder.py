@@ -120,6 +120,12 @@ class InProcessReference:
             for q in questions
         ]
 
+    def evaluate_each(
+        self, _source: str, ir: KernelIR, questions: Sequence[Question], **limits: Any
+    ) -> list[Truth | None] | ReferenceFault:
+        found = self.evaluate(_source, ir, questions, **limits)
+        return found if isinstance(found, ReferenceFault) else list(found)
+
 
 def suite_of(ir: KernelIR, runner: Any = None) -> Suite:
     return Suite(ir, "reference", runner=runner or InProcessReference(), seed=11)

@@ -1,0 +1,109 @@
+"""Arithmetic of fewer bits, emulated on a reference: its text is rewritten here and runs contained, as it does itself.
+
+The operands of products are rounded, accumulation keeps the reference's type: so tensor cores compute with TF32, half
+and bfloat16 operands (inputs are rounded as they are loaded, and matrix products round what they are given).
+"""
+
+import ast
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuda_harness.state.ir import KernelIR
+from cuda_harness.state.names import FLOATS
+
+Array = NDArray[Any]
+BITS = {"TF32 operands": 11, "half operands": 11, "bfloat16 operands": 8}
+"""Significant bits, the hidden one included, of an emulation's operands."""
+FLOAT32_FOR_64 = "float32 in place of float64"
+_CONTRACTIONS = frozenset(
+    {"matmul", "dot", "vdot", "inner", "outer", "einsum", "tensordot", "multi_dot", "convolve", "correlate", "convolve2d", "correlate2d"}
+)  # fmt: skip
+_HELPER = """
+def _narrow_operand(value, _bits={bits}):
+    import numpy
+    if not isinstance(value, (numpy.ndarray, numpy.floating)) or value.dtype.kind != "f":
+        return value
+    mantissa, exponent = numpy.frexp(value.astype(numpy.float64))
+    return numpy.ldexp(numpy.rint(mantissa * 2.0**_bits) / 2.0**_bits, exponent).astype(value.dtype)
+"""
+
+
+def in_float32(source: str) -> str:
+    """Return the reference's text with float32 wherever it says float64: as an honest kernel computes."""
+    return source.replace("float64", "float32").replace("longdouble", "float32")
+
+
+def with_narrow_products(source: str, bits: int) -> str | None:
+    """Return the reference's text with operands of its matrix products rounded; `None` where it is no Python.
+
+    The text is parsed and printed, never run here.
+    """
+    try:
+        tree = _Products().visit(ast.parse(source))
+        text = ast.unparse(ast.fix_missing_locations(tree))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return text + "\n" + _HELPER.format(bits=bits)
+
+
+class _Products(ast.NodeTransformer):
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.MatMult):
+            node.left, node.right = _narrowed(node.left), _narrowed(node.right)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        function = node.func
+        if isinstance(function, ast.Attribute) and function.attr in _CONTRACTIONS:
+            function.value = _narrowed(function.value)  # `a.dot(b)`; a module passes through
+            node.args = [a if isinstance(a, ast.Starred) else _narrowed(a) for a in node.args]
+        return node
+
+
+def _narrowed(value: ast.expr) -> ast.expr:
+    if isinstance(value, ast.Constant):
+        return value
+    return ast.Call(func=ast.Name(id="_narrow_operand", ctx=ast.Load()), args=[value], keywords=[])
+
+
+def narrowed(name: str, dtype: str, value: Array) -> Array:
+    """Return an input as an emulation loads it: floats with the bits of `BITS[name]`, everything else as it is.
+
+    The range of exponents stays: what half cannot hold is a matter of the data, not of rounding.
+    """
+    bits = BITS.get(name)
+    if name == FLOAT32_FOR_64 and dtype == "float64":
+        return np.asarray(value).astype(np.float32)
+    if dtype not in FLOATS or bits is None:
+        return np.asarray(value)
+    mantissa, exponent = np.frexp(np.asarray(value, dtype=np.float64))
+    with np.errstate(all="ignore"):
+        return np.asarray(np.ldexp(np.rint(mantissa * 2.0**bits) / 2.0**bits, exponent).astype(value.dtype))
+
+
+def allowed(ir: KernelIR) -> tuple[str, ...]:
+    """Return the emulations that the IR's precision policy makes honest.
+
+    bfloat16 has eight times the rounding of half: `allow_half` covers it where the problem itself holds bfloat16.
+    """
+    floats = {t.dtype for t in ir.tensors if t.dtype in FLOATS}
+    if not floats:
+        return ()
+    match ir.numerics.precision:
+        case "allow_tf32":
+            return ("TF32 operands",)
+        case "allow_half":
+            brain = ("bfloat16 operands",) if "bfloat16" in floats else ()
+            return ("TF32 operands", "half operands", *brain)
+        case _:
+            return ()
+
+
+def forbidden(ir: KernelIR) -> tuple[str, ...]:
+    """Return the emulations that `strict` forbids and that an output of 32 or 64 bits can show."""
+    wide = any(t.dtype in {"float32", "float64"} for t in ir.outputs)
+    return tuple(BITS) if ir.numerics.precision == "strict" and wide else ()

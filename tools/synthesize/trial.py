@@ -1,0 +1,163 @@
+"""One wrong output at a time is put to the comparison, the others right, until a case rejects it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuda_harness.state.ir import KernelIR, Tensor
+from cuda_harness.state.names import FLOATS
+from cuda_harness.state.suite import Case, Plant
+from cuda_harness.tools.execute.dtypes import np_dtype
+from cuda_harness.tools.synthesize.truths import Answer, Compare
+
+Array = NDArray[Any]
+Make = Callable[[Case, Tensor, Array], Array | None]
+"""Gives a wrong output of the right one; `None` where it has no meaning."""
+EQUALS_TRUTH = "equals the truth in every case"
+"""Why a plant is skipped that is no wrong output here."""
+WITHIN_ROUNDING = "differs from the truth by no more than rounding in every case"
+NO_MEANING = "has no meaning for this output"
+_ROUNDINGS = 8.0
+"""Roundings of its own, and of the inputs, up to which an output counts as right: well below any tolerance."""
+_UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3": 2.0**-4, "float8_e5m2": 2.0**-3}  # fmt: skip
+_State = Literal["no meaning", "same", "rounding", "passed", "rejected"]
+_ORDER: tuple[_State, ...] = ("no meaning", "same", "rounding", "passed", "rejected")
+
+
+@dataclass
+class Trial:
+    """The cases on which a suite is tried, and what became of each plant."""
+
+    ir: KernelIR
+    cases: Sequence[Case]
+    answers: Mapping[str, Answer]
+    inputs: Mapping[str, Mapping[str, Array]]
+    compare: Compare
+    _states: dict[str, tuple[_State, str]] = field(default_factory=dict)
+    _right: dict[str, dict[str, Array]] = field(default_factory=dict)
+
+    def right(self, case: Case) -> dict[str, Array]:
+        """Return the truths of a case rounded to the outputs' types."""
+        if case.id not in self._right:
+            self._right[case.id] = rounded(self.ir, self.answers[case.id].arrays)
+        return self._right[case.id]
+
+    def label(self, name: str, tensor: Tensor) -> str:
+        """Return what a plant is called in one output."""
+        return name if len(self.ir.outputs) == 1 else f"{name} ({tensor.name})"
+
+    def plant(self, name: str, make: Make, cases: Sequence[Case] | None = None) -> None:
+        """Put a wrong output to the comparison, in each output of the IR.
+
+        What earlier cases said stands: a plant that was rejected once is rejected.
+        """
+        for tensor in self.ir.outputs:
+            label = self.label(name, tensor)
+            state, where = self._states.get(label, ("no meaning", ""))
+            for case in self.cases if cases is None else cases:
+                if state == "rejected":
+                    break
+                found = self._one(tensor, case, make)
+                if _ORDER.index(found) > _ORDER.index(state):
+                    state, where = found, case.id
+            self._states[label] = (state, where)
+
+    def _one(self, tensor: Tensor, case: Case, make: Make) -> _State:
+        answer, right = self.answers[case.id], self.right(case)
+        truth, wide = right[tensor.name], answer.arrays[tensor.name]
+        with np.errstate(all="ignore"):
+            made = make(case, tensor, wide)
+            if made is None or made.shape != truth.shape:
+                return "no meaning"
+            planted = made.astype(np_dtype(tensor.dtype))
+            apart = self._apart(tensor, planted, truth, answer)
+        if apart != "passed":
+            return apart
+        outputs = {**right, tensor.name: planted}
+        wrong = self.compare(self.ir, case.dims, outputs, answer, self.inputs[case.id])
+        return "passed" if wrong is None else "rejected"
+
+    def _apart(self, tensor: Tensor, planted: Array, truth: Array, answer: Answer) -> _State:
+        """Return whether a plant is really wrong in a case: `same`, `rounding`, or `passed` when it is."""
+        mask = answer.defined.get(tensor.name)
+        a, b = planted.astype(np.float64), truth.astype(np.float64)
+        room = self._room(tensor, answer)
+        if mask is not None:
+            a, b, room = a[mask], b[mask], room[mask]
+        if tensor.compare is not None and tensor.compare.mode == "set":
+            a, b = np.sort(a.reshape(-1)), np.sort(b.reshape(-1))
+            room = np.full(a.shape, np.max(room) if room.size else 0.0)
+        alike = (a == b) | (np.isnan(a) & np.isnan(b))
+        if alike.all():
+            return "same"
+        if tensor.dtype not in FLOATS:
+            return "passed"
+        return "rounding" if np.all(alike | (np.abs(a - b) <= room)) else "passed"
+
+    def _room(self, tensor: Tensor, answer: Answer) -> Array:
+        """Return how far a few roundings of the declared arithmetic may move each element."""
+        truth = answer.arrays[tensor.name]
+        if tensor.dtype not in FLOATS:
+            return np.zeros(truth.shape)
+        unit = arithmetic_unit(self.ir, tensor)
+        size = np.where(np.isfinite(truth), np.abs(truth), 0.0)
+        sense = answer.sensitivity.get(tensor.name, np.zeros(truth.shape))
+        moved = np.where(np.isfinite(sense), sense, 0.0) * (unit / _UNIT["float32"])
+        return np.asarray(_ROUNDINGS * (unit * size + moved) + 1e-12 * (np.max(size) if size.size else 0.0))
+
+    def undecided(self, names: Sequence[str]) -> list[str]:
+        """Return those of `names` that some output has not rejected."""
+        return [n for n in names if self._of(n) != {"rejected"}]
+
+    def passed(self, names: Sequence[str]) -> list[str]:
+        """Return those of `names` that were really wrong and that no case has rejected."""
+        return [n for n in names if "passed" in self._of(n)]
+
+    def _of(self, name: str) -> set[_State]:
+        unknown: tuple[_State, str] = ("no meaning", "")
+        return {self._states.get(self.label(name, t), unknown)[0] for t in self.ir.outputs}
+
+    def accepts(self, outputs: Mapping[str, Mapping[str, Array]]) -> bool:
+        """Return whether honest outputs, rounded to their types, are accepted in every case that has them."""
+        for case in self.cases:
+            if case.id in outputs:
+                own = rounded(self.ir, outputs[case.id])
+                answer = self.answers[case.id]
+                if self.compare(self.ir, case.dims, own, answer, self.inputs[case.id]) is not None:
+                    return False
+        return True
+
+    def plants(self) -> tuple[Plant, ...]:
+        """Return the plants that were really wrong; `detail` says which case told."""
+        return tuple(
+            Plant(name=label, rejected=state == "rejected", detail=f"at {where}")
+            for label, (state, where) in self._states.items()
+            if state in {"passed", "rejected"}
+        )
+
+    def skipped(self) -> dict[str, str]:
+        """Return why each of the others is no wrong output here."""
+        reasons = {"no meaning": NO_MEANING, "same": EQUALS_TRUTH, "rounding": WITHIN_ROUNDING}
+        return {label: reasons[s] for label, (s, _) in self._states.items() if s in reasons}
+
+
+def arithmetic_unit(ir: KernelIR, tensor: Tensor) -> float:
+    """Return the coarser of an output's own unit roundoff and that of the arithmetic which the policy allows."""
+    floats = {t.dtype for t in ir.tensors if t.dtype in FLOATS}
+    own = _UNIT[tensor.dtype]
+    match ir.numerics.precision:
+        case "allow_tf32":
+            return max(own, _UNIT["float16"])
+        case "allow_half":
+            return max(own, _UNIT["bfloat16" if "bfloat16" in floats else "float16"])
+        case _:
+            return max(own, _UNIT["float64"] if floats == {"float64"} else _UNIT["float32"])
+
+
+def rounded(ir: KernelIR, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return outputs in their declared types."""
+    with np.errstate(all="ignore"):
+        return {t.name: arrays[t.name].astype(np_dtype(t.dtype)) for t in ir.outputs}
