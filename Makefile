@@ -5,8 +5,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CUDA_EXTRA ?= cu13
+# Tests side by side: one worker a core, eight at most. WORKERS=0 runs them in one process.
+WORKERS ?= auto
+PYTEST = $(BIN)/pytest -q -m "not gpu" -n $(WORKERS) --maxprocesses 8 --dist worksteal
 
-.PHONY: setup demo test check bench corpus schemas reference clean
+.PHONY: setup demo test test-all check bench corpus schemas reference clean
 
 setup: $(STAMP)
 
@@ -26,7 +29,11 @@ demo: setup
 	  "Softmax over each row of a float32 matrix with 512 rows and 1000 columns."
 
 test: setup
-	@$(BIN)/pytest -q -m "not gpu"
+	@$(PYTEST)
+
+# The long way: whole corpora, all kill points, and what is marked `long`.
+test-all: setup
+	@$(PYTEST) --corpus
 
 check: setup
 	@$(BIN)/ruff check .

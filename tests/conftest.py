@@ -35,11 +35,14 @@ def gpu_missing() -> str | None:
 
 
 EVERY = 12
-"""A plain run takes every twelfth item of a corpus test; `--corpus` takes all."""
+"""A plain run takes every twelfth item of a test marked `corpus`, or every `n`th of one marked `corpus(n)`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--corpus", action="store_true", help="judge the whole corpora, not a sample")
+    parser.addoption(
+        "--corpus", action="store_true", help="the long way: whole corpora, and what is marked `long`"
+    )
+    parser.addoption("--corpus-from", type=int, default=0, help="the first item of each sample")
 
 
 @pytest.fixture
@@ -49,14 +52,18 @@ def whole_corpus(request: pytest.FixtureRequest) -> bool:
 
 
 def sample_corpora(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what a plain run leaves out of the corpora, and count it as deselected."""
+    """Deselect what a plain run leaves out, and count it as deselected."""
     seen: dict[str, int] = {}
     left_out = []
+    first = int(config.getoption("--corpus-from"))
     for item in items:
-        if item.get_closest_marker("corpus"):
+        if item.get_closest_marker("long"):
+            left_out.append(item)
+        elif marked := item.get_closest_marker("corpus"):
+            every = marked.args[0] if marked.args else EVERY
             name = item.nodeid.split("[")[0]
             seen[name] = seen.get(name, -1) + 1
-            if seen[name] % EVERY:
+            if (seen[name] - first) % every:
                 left_out.append(item)
     if left_out:
         dropped = set(map(id, left_out))

@@ -41,6 +41,9 @@ BRANCHES = (
 """Requests, and the ideas of a branch one after the other."""
 
 
+pytestmark = pytest.mark.corpus(6)
+
+
 @pytest.fixture(scope="module")
 def references() -> Iterator[ReferenceRunner]:
     made = ReferenceRunner()

@@ -106,7 +106,7 @@ def test_reference_gives_every_output_and_leaves_inputs_alone(folder: Path) -> N
         np.testing.assert_array_equal(seen[tensor.name], kept[tensor.name])
 
 
-@pytest.mark.slow
+@pytest.mark.corpus(6)
 @pytest.mark.parametrize("folder", library(), ids=name)
 def test_kernel_compiles_for_hopper(folder: Path, compiler: Compiler) -> None:
     bundle = load_bundle(folder)
