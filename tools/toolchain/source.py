@@ -281,6 +281,11 @@ def _parser() -> Any:  # noqa: ANN401 - tree_sitter has no public protocol
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
 
 
+def parse_tree(data: bytes) -> Any:  # noqa: ANN401 - tree_sitter.Node
+    """Return the root of the syntax tree of a CUDA C++ text."""
+    return _parser().parse(data).root_node
+
+
 @lru_cache(maxsize=64)
 def inspect(source: str) -> SourceFacts:
     """Return the facts of `source`; a broken or enormous text gives syntax errors, never an exception."""
@@ -291,9 +296,8 @@ def inspect(source: str) -> SourceFacts:
     includes, refused = _directive_facts(text)
     hidden = expand_hiding(text)
     data = (source if hidden == text else hidden).encode("utf-8", "replace")
-    tree = _parser().parse(data)
     found = _Walker(data)
-    found.walk(tree.root_node)
+    found.walk(parse_tree(data))
     return SourceFacts(
         kernels=tuple(found.kernels),
         includes=tuple(includes),

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -94,6 +94,7 @@ def flags_of(mode: Mode, *, fast_math: bool = False) -> list[str]:
         "-fno-strict-aliasing", "-fwrapv", "-fno-stack-protector", "-fvisibility=hidden", "-fno-math-errno",
         "-U_FORTIFY_SOURCE", "-fno-semantic-interposition", "-fno-plt", *host_compiler().flags,
     ]  # fmt: skip
+    common += ["-fsanitize=float-cast-overflow"]
     if fast_math:
         common += ["-ffinite-math-only", "-fno-signed-zeros", "-freciprocal-math"]
     if mode == "plain":
@@ -175,10 +176,10 @@ class BuildCache:
 
 @functools.cache
 def sources_digest() -> str:
-    """Return the identity of our own native sources, headers and prelude."""
+    """Return the identity of our own native sources, headers and prelude, and of what edits a text between compilations."""
     digest = hashlib.sha256(ABI.encode())
     files = [p for folder in (INCLUDE, NATIVE) for p in sorted(folder.rglob("*")) if p.is_file()]
-    for path in [*files, Path(__file__), *([PRELUDE] if PRELUDE.is_file() else [])]:
+    for path in [*files, Path(__file__), HERE / "casts.py", *([PRELUDE] if PRELUDE.is_file() else [])]:
         digest.update(str(path.name).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -243,9 +244,24 @@ def precompiled_header(cache: BuildCache, mode: Mode, *, fast_math: bool) -> Pat
 
 
 def kernel_library(
-    cache: BuildCache, text: str, mode: Mode, *, fast_math: bool, timeout_s: float
+    cache: BuildCache,
+    text: str,
+    mode: Mode,
+    *,
+    fast_math: bool,
+    timeout_s: float,
+    refine: Callable[[bytes], str | None] = lambda _: None,
 ) -> Path | Finished:
-    """Return the shared object of a rewritten kernel, or how its compilation ended."""
+    """Return the shared object of a rewritten kernel, or how its compilation ended.
+
+    Args:
+        cache: Where it is kept.
+        text: The translation unit.
+        mode: Which flags.
+        fast_math: The plan's option.
+        timeout_s: Wall seconds of one compilation.
+        refine: Given the compiler's log (JSON), a better text, which is taken if it compiles.
+    """
     key = key_of("kernel", mode, str(fast_math), text)
     found = cache.lookup(key, "kernel.so")
     if found is not None:
@@ -253,21 +269,38 @@ def kernel_library(
     header = precompiled_header(cache, mode, fast_math=fast_math)
     folder = cache.scratch()
     try:
-        source = folder / "kernel.cu"
-        source.write_text(text, encoding="utf-8")
-        argv = [
-            host_compiler().path, *flags_of(mode, fast_math=fast_math), *([f"-I{header}"] if header else []),
-            f"-I{INCLUDE}", "-shared", "-nostartfiles", "-Wl,-z,now", "-Wl,--hash-style=gnu", "-fuse-ld=bfd",
-            "-nodefaultlibs", "-x", "c++", str(source), "-x", "none", "-o", str(folder / "kernel.so"), "-lm", "-lc", "-lgcc",
-        ]  # fmt: skip
-        done = _compile(
-            cache, argv, folder, timeout_s=timeout_s, cpu_s=KERNEL_CPU_S, readable=[header] if header else []
-        )
+        done = _compile_kernel(cache, text, folder, mode, header, fast_math=fast_math, timeout_s=timeout_s)
         if not done.ok:
             return done
+        better = refine(done.stderr)
+        if better is not None:
+            kept = folder / "kernel.so"
+            kept.rename(folder / "first.so")
+            again = _compile_kernel(
+                cache, better, folder, mode, header, fast_math=fast_math, timeout_s=timeout_s
+            )
+            if not again.ok:
+                (folder / "first.so").replace(kept)
         return cache.publish(key, "kernel.so", folder / "kernel.so")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compile_kernel(
+    cache: BuildCache, text: str, folder: Path, mode: Mode, header: Path | None, *, fast_math: bool, timeout_s: float
+) -> Finished:  # fmt: skip
+    """Compile a translation unit to `kernel.so` in the folder; the log tells where floats become integers."""
+    source = folder / "kernel.cu"
+    source.write_text(text, encoding="utf-8")
+    flags = [f for f in flags_of(mode, fast_math=fast_math) if f != "-w"]
+    argv = [
+        host_compiler().path, *flags, "-Wfloat-conversion", "-fdiagnostics-format=json", *([f"-I{header}"] if header else []),
+        f"-I{INCLUDE}", "-shared", "-nostartfiles", "-Wl,-z,now", "-Wl,--hash-style=gnu", "-fuse-ld=bfd",
+        "-nodefaultlibs", "-x", "c++", str(source), "-x", "none", "-o", str(folder / "kernel.so"), "-lm", "-lc", "-lgcc",
+    ]  # fmt: skip
+    return _compile(
+        cache, argv, folder, timeout_s=timeout_s, cpu_s=KERNEL_CPU_S, readable=[header] if header else []
+    )
 
 
 def launcher(cache: BuildCache) -> Path:

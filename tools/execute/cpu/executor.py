@@ -13,9 +13,10 @@ from typing import Any
 from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
+from cuda_harness.tools.execute.cpu.casts import errors_of, saturate_casts, saturate_implicit
 from cuda_harness.tools.execute.cpu.contain import SYSTEM_READABLE, bubblewrapped
 from cuda_harness.tools.execute.cpu.limits import launch_fault
-from cuda_harness.tools.execute.cpu.outcomes import compile_failed, died, fault_of
+from cuda_harness.tools.execute.cpu.outcomes import compile_failed, died, fault_of, not_run_of
 from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, rewrite
 from cuda_harness.tools.execute.cpu.symbols import DEVICE_HEAP, foreign_symbols
 from cuda_harness.tools.execute.cpu.wire import (
@@ -131,15 +132,13 @@ class CpuExecutor:
             first = resolved.violations[0]
             return JobFault("policy", f"line {first.line}: {first.text}", {"line": first.line})
         facts = inspect(source)
-        rewritten = rewrite(expand_hiding(resolved.source), facts)
-        if isinstance(rewritten, Unsupported):
-            return JobNotRun(
-                "unsupported", f"line {rewritten.line}: {rewritten.message}", "", {"line": rewritten.line}
-            )
-        text = _translation_unit(rewritten, macros, facts)
-        library = kernel_library(self._cache, text, mode, fast_math=fast_math, timeout_s=COMPILE_S)
+        library = self._library(expand_hiding(resolved.source), facts, macros, mode, fast_math=fast_math)
         if isinstance(library, Finished):
             return compile_failed(library)
+        if isinstance(library, Unsupported):
+            return JobNotRun(
+                "unsupported", f"line {library.line}: {library.message}", "", {"line": library.line}
+            )
         foreign = foreign_symbols(library, own_constructors=1 if mode == "check" else 0)
         heap = set(foreign) & set(DEVICE_HEAP)
         if heap and heap == set(foreign):
@@ -153,6 +152,36 @@ class CpuExecutor:
                 {"symbols": foreign[:20]},
             )
         return library
+
+    def _library(
+        self, source: str, facts: SourceFacts, macros: dict[str, int], mode: Mode, *, fast_math: bool
+    ) -> Path | Finished | Unsupported:
+        """Compile with casts that saturate; where that is no C++, in odd corners of the language, without."""
+        saturating = saturate_casts(source)
+        library = self._rewritten(saturating, facts, macros, mode, fast_math=fast_math)
+        if not isinstance(library, Finished) or saturating == source or errors_of(library.stderr) is None:
+            return library
+        return self._rewritten(source, facts, macros, mode, fast_math=fast_math)
+
+    def _rewritten(
+        self, source: str, facts: SourceFacts, macros: dict[str, int], mode: Mode, *, fast_math: bool
+    ) -> Path | Finished | Unsupported:
+        rewritten = rewrite(source, facts)
+        if isinstance(rewritten, Unsupported):
+            return rewritten
+
+        def refine(log: bytes) -> str | None:
+            better = saturate_implicit(rewritten.text, log)
+            return better and _translation_unit(replace(rewritten, text=better), macros, facts)
+
+        return kernel_library(
+            self._cache,
+            _translation_unit(rewritten, macros, facts),
+            mode,
+            fast_math=fast_math,
+            timeout_s=COMPILE_S,
+            refine=refine,
+        )
 
     def _execute(self, job: Job, library: Path, order: int) -> JobResult | None:
         """Run a built job once; `None`: it may wait for a block that its order starts later."""
@@ -230,7 +259,7 @@ class CpuExecutor:
         if said.get("reason") == "again":
             return None
         if status != "ok":
-            return JobNotRun(said.get("reason", "environment"), str(said.get("message", "")))
+            return not_run_of(said, library)
         calls = tuple(
             outputs_of(memory, layout, job, index, said["unwritten"][index])
             for index in range(len(job.calls))

@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from cuda_harness.tools.execute.cpu.casts import errors_of
 from cuda_harness.tools.execute.cpu.lines import place_of
 from cuda_harness.tools.execute.protocol import (
     CopyOp,
@@ -24,7 +25,7 @@ def compile_failed(done: Finished) -> JobFault | JobNotRun:
     """Return what a compilation that failed says: unsupported here, or more than a source may take."""
     if done.status != "exited":
         return JobFault("compile", f"g++ did not end within {done.seconds:.0f} s")
-    log = done.text()
+    log = errors_of(done.stderr) or done.text()
     beyond = re.search(r"CPU time limit|Killed signal|out of memory|memory exhausted|File size limit", log)
     if beyond:
         what = "time" if "time" in beyond.group() else "memory or disk"
@@ -83,9 +84,31 @@ def died(job: Job, done: Finished, launch: int) -> JobResult:
 
 def fault_of(said: dict[str, Any], library: Path) -> JobFault:
     """Return the reported fault with line, column, place and buffer as evidence."""
+    evidence = _evidence(said, library)
+    message = _with_line(str(said.get("message", "")), evidence)
+    if "thread" in evidence:
+        message += (
+            f" [kernel {evidence.get('kernel')}, block {evidence.get('block')}, thread {evidence['thread']}]"
+        )
+    return JobFault(said["fault"], message, evidence)
+
+
+def not_run_of(said: dict[str, Any], library: Path) -> JobNotRun:
+    """Return what the child could not run, with its line where that is known."""
+    evidence = _evidence(said, library)
+    message = _with_line(str(said.get("message", "")), evidence)
+    return JobNotRun(said.get("reason", "environment"), message, "", evidence)
+
+
+def _with_line(message: str, evidence: dict[str, Any]) -> str:
+    if "line" in evidence and not message.startswith("line "):
+        return f"line {evidence['line']}: {message}"
+    return message
+
+
+def _evidence(said: dict[str, Any], library: Path) -> dict[str, Any]:
     keys = ("kernel", "launch", "block", "thread", "line", "column", "buffer", "other_thread", "other_block")
     evidence = {k: said[k] for k in keys if k in said}
-    message = str(said.get("message", ""))
     pc = said.get("pc")
     if pc and "line" not in evidence:
         offset = max(int(pc) - int(said.get("base", 0)) - 1, 0)
@@ -95,13 +118,7 @@ def fault_of(said: dict[str, Any], library: Path) -> JobFault:
             evidence["line"] = line
         if place and place.column:
             evidence["column"] = place.column
-    if "line" in evidence and not message.startswith("line "):
-        message = f"line {evidence['line']}: {message}"
-    if "thread" in evidence:
-        message += (
-            f" [kernel {evidence.get('kernel')}, block {evidence.get('block')}, thread {evidence['thread']}]"
-        )
-    return JobFault(said["fault"], message, evidence)
+    return evidence
 
 
 def _line_of(library: Path, offset: int) -> int | None:

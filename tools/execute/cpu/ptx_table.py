@@ -556,3 +556,8 @@ _HANDLERS: dict[str, Handler] = {
     "griddepcontrol": _constant(_NOTHING), "setmaxnreg": _constant(_NOTHING),
 }  # fmt: skip
 """Instruction name to the function that writes its C++."""
+
+
+def opcodes() -> list[str]:
+    """Return the instructions of the table by name, sorted."""
+    return sorted(_HANDLERS)

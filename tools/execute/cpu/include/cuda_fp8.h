@@ -76,7 +76,7 @@ inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(const __nv_fp8x2_storage_t x, cons
         explicit operator __nv_bfloat16() const { return __nv_bfloat16(static_cast<float>(*this)); }                   \
         explicit operator bool() const { return (__x & 0x7f) != 0; }                                                   \
         template <class Int, class = std::enable_if_t<std::is_integral<Int>::value && !std::is_same<Int, bool>::value>> \
-        explicit operator Int() const { return simh::to_integer<Int>(static_cast<float>(*this), simh::round::zero); }  \
+        explicit operator Int() const { return sim_to<Int>(static_cast<__half>(*this)); }  \
     };                                                                                                                 \
     struct alignas(2) pair {                                                                                           \
         __nv_fp8x2_storage_t __x;                                                                                      \

@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "sim_casts.h"
+
 #define CUDA_HARNESS_EXECUTOR_CPU 1
 
 #define __global__

@@ -97,9 +97,10 @@ void report_fault(const char *fault, const std::string &message, const std::stri
   _exit(0);
 }
 
-void report_not_run(const char *reason, const std::string &message) {
+void report_not_run(const char *reason, const std::string &message, const std::string &extra) {
   g_report_mutex.lock();
-  send("{\"status\":\"not_run\",\"reason\":" + json_text(reason) + ",\"message\":" + json_text(message) + "}\n");
+  send("{\"status\":\"not_run\",\"reason\":" + json_text(reason) + ",\"message\":" + json_text(message) +
+       ",\"base\":" + std::to_string(g_library_base) + extra + "}\n");
   _exit(0);
 }
 
@@ -279,6 +280,25 @@ void on_fault(int signal, siginfo_t *info, void *context) {
     report_fault("out_of_bounds", text.empty() ? "a wild pointer is used" : "an access, " + text, where_json(pc) + extra);
   }
   report_fault("crash", "the kernel stopped with signal " + std::to_string(signal), where_json(pc));
+}
+
+// What -fsanitize=float-cast-overflow asks where the kernel's text could not be made to saturate as a GPU does.
+struct FloatCast {
+  const char *file;
+  uint32_t line, column;
+  const struct Type {
+    uint16_t kind, info;
+    char name[1];
+  } *from, *to;
+};
+extern "C" void __ubsan_handle_float_cast_overflow(FloatCast *data, unsigned long) {
+  const std::string file = data->file ? data->file : "";
+  const bool own = file.size() >= 9 && file.compare(file.size() - 9, 9, "kernel.cu") == 0;
+  report_not_run("unsupported",
+                 std::string("a value of type ") + data->from->name + " beyond the range of " + data->to->name +
+                     " is converted to it in a way that this executor cannot make saturate; write the cast out",
+                 own ? where_json(nullptr, (int)data->line) + ",\"column\":" + std::to_string(data->column)
+                     : where_json(__builtin_return_address(0)));
 }
 
 void catch_faults() {

@@ -46,7 +46,7 @@ void runtime_start(int workers);
 
 // Ends the process with a report on the private channel; `extra` is JSON members, each led by a comma.
 [[noreturn]] void report_fault(const char *fault, const std::string &message, const std::string &extra = "");
-[[noreturn]] void report_not_run(const char *reason, const std::string &message);
+[[noreturn]] void report_not_run(const char *reason, const std::string &message, const std::string &extra = "");
 void add_warning(const std::string &text);
 std::string json_text(const std::string &s);
 std::string where_json(const void *pc = nullptr, int line = 0);

@@ -261,6 +261,43 @@ def _conversions(given: Given) -> Given:
     }  # fmt: skip
 
 
+def _saturated(x: Array, dtype: type, source_bits: int = 32) -> Array:
+    """Return what `cvt.rzi` to `dtype` makes of x (PTX ISA): clamped; NaN is 0, or the top bit where 64 bits take part."""
+    info = np.iinfo(dtype)
+    # Object integers, since neither bound of 64 bits is a double; a value beyond is clamped before it is cut.
+    whole = [
+        int(np.trunc(v)) if np.isfinite(v) else int(info.max) + 1 if v > 0 else int(info.min) - 1
+        for v in x.astype(np.float64)
+    ]
+    nan = 0 if source_bits < 64 and info.bits < 64 else -(2**63) if info.bits == 64 else info.min or 1 << (info.bits - 1)  # fmt: skip
+    made = [nan if np.isnan(v) else min(max(w, int(info.min)), int(info.max)) for v, w in zip(x, whole, strict=True)]  # fmt: skip
+    return np.array([w - 2**64 if w >= 2**63 else w for w in made], np.int64)
+
+
+def _float_to_integer(given: Given) -> Given:
+    x: Array = given["x"]
+    double, twice = x.astype(np.float64), x * np.float32(2)
+    with np.errstate(over="ignore"):
+        half = x.astype(np.float16)
+    i, u, t = _saturated(x, np.int32), _saturated(x, np.uint32), np.zeros(32, np.int64)
+    rows = [
+        i, u, i.astype(np.int8), u.astype(np.uint8), i.astype(np.int16), u.astype(np.uint16), _saturated(x, np.int64),
+        _saturated(x, np.uint64), _saturated(double, np.int32, 64), _saturated(double, np.uint32, 64), _saturated(double, np.int64, 64),
+        _saturated(twice, np.int32), u, i.astype(np.int8), _saturated(twice, np.uint32), _saturated(twice, np.int32).astype(np.int16),
+        i, _saturated(double * 3, np.int32, 64), i, i, u.astype(np.uint8), u.astype(np.uint16), _saturated(x * np.float32(3), np.uint32),
+        i, u.astype(np.uint8), i, _saturated(twice, np.int32), np.where(x > 0, i, 0), _saturated(twice, np.int32),
+        _saturated(half, np.int32), _saturated(half, np.int8), _saturated(x.astype(BF16), np.int64), t + 14,
+        (x > 2).astype(np.int64) + np.where(np.isnan(x), 0, x != 0),
+    ]  # fmt: skip
+    return {"y": np.concatenate([r.astype(np.int64) for r in rows])}
+
+
+_EDGES = [
+    0.0, -0.5, -1.0, 3.7, 300.5, -300.5, 7e4, -7e4, 2147483520.0, 2147483648.0, -2147483648.0, -3e9, 4294967040.0, 4294967296.0,
+    5e9, 9.2e18, 9.3e18, -9.3e18, 1.8e19, 1.9e19, np.inf, -np.inf, np.nan, 1e10, 127.9, 128.0, -128.9, -129.0, 255.5, 256.0, 65535.9, 1e-3,
+]  # fmt: skip
+
+
 def _narrow(x: Array, dtype: type) -> tuple[list[Array], list[Array], Array]:
     def cut(a: Array) -> Array:
         return a.astype(np.float32).astype(dtype).astype(np.float64)
@@ -501,6 +538,7 @@ ROWS = {
     "vector_types": Feature({"x": ints(128, 0, 100)}, {"y": new(128), "d": new(64, np.float64), "s": new(128, np.int16), "c": new(128, np.uint8), "w": new(96, np.int64)}, _vector_types),
     "math_library": Feature({"x": RNG.uniform(-4, 4, 32)}, {"f": new(52 * 32, np.float32), "d": new(52 * 32, np.float64), "fast": new(15 * 32, np.float32)}, _math_library, tolerance=1e-4),
     "conversions": Feature({"x": np.concatenate([RNG.normal(size=8) * 100, RNG.normal(size=8) * 1e10, RNG.normal(size=8) * 1e20, np.arange(8) - 3.5])}, {"i": new(256), "u": new(192, np.uint32), "l": new(128, np.int64), "w": new(64, np.uint64), "f": new(288, np.float32), "d": new(128, np.float64)}, _conversions),
+    "float_to_integer": Feature({"x": np.array(_EDGES, np.float32)}, {"y": new(34 * 32, np.int64)}, _float_to_integer),
     "narrow_math": Feature({"x": RNG.uniform(-2, 2, 32).astype(np.float32)}, {"y": new(64 * 32, np.float32), "pairs": new(32 * 64, np.float32), "flags": new(64)}, _narrow_math, grid=2, tolerance=1.6e-2),
     "narrow_conversions": Feature({"x": normal(32) * np.float32(30), "h": (normal(32) * 50).astype(np.float16), "b": (normal(32) * 50).astype(BF16)}, {"i": new(384), "f": new(352, np.float32)}, _narrow_conversions),
     "simd_video": Feature({"a": words(32), "b": words(32)}, {"bytes": new(26 * 32, np.uint32), "halves": new(12 * 32, np.uint32), "dots": new(19 * 32)}, _simd_video),

@@ -68,6 +68,13 @@ REFUSED = {
         ),
         "mma.sync",
     ),
+    "a float beyond an integer where no cast can be written": (
+        (
+            '#define SET(to, value) to = value\nextern "C" __global__ void grid_sync(const int* x, int* p, int* y) {\n'
+            "    SET(y[0], 3e9f + x[0]);\n}\n"
+        ),
+        "line 3: a value of type 'float' beyond the range of 'int'",
+    ),
 }
 
 
