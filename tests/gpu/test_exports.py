@@ -1,10 +1,14 @@
 """The three exports, run on a GPU against the references of the library."""
 
+import functools
+import importlib.metadata
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,6 +37,8 @@ SAMPLE = (
     "layer_norm", "matmul_tiled", "matmul_wmma_half", "persistent_grid", "prefix_sum", "radix_sort", "softmax_online",
     "total_sum_two_stage",
 )  # fmt: skip
+OVER_SIZES = ("row_sum_vec4", "softmax_held")
+"""Kernels with macros over sizes: a module compiles its source again, a program is made for one set of them."""
 TORCH = ("axpy", "softmax_online", "matmul_wmma_half", "layer_norm", "bf16_residual")
 
 
@@ -45,6 +51,38 @@ BOUNDS = {
     "float8_e5m2": 0.26,
 }
 """Of an element and of the root mean square: this asks whether the export runs the kernel right, not whether the kernel is right."""
+
+
+@functools.cache
+def machine() -> str:
+    """Return what a failure depends on, a line each."""
+    names = (
+        "cuda-core",
+        "cuda-bindings",
+        "cuda-pathfinder",
+        "nvidia-cuda-nvrtc",
+        "torch",
+        "numpy",
+        "ml-dtypes",
+    )
+    lines = [f"python {sys.version.split()[0]}", f"arch {arch()}"]
+    for name in names:
+        try:
+            lines.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            lines.append(f"{name} is not installed")
+    nvcc = shutil.which("nvcc")
+    told = (
+        subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False).stdout
+        if nvcc
+        else ""
+    )
+    return "\n".join([*lines, f"nvcc {nvcc}: {' '.join(told.split()[-4:])}"])
+
+
+@pytest.fixture(autouse=True)
+def _told() -> None:
+    print(machine())  # pytest shows it where a test fails
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +122,11 @@ def assert_right(
         size = float(np.sqrt(np.mean(np.square(expected[defined])))) if defined.any() else 0.0
         bound = BOUNDS.get(tensor.dtype, 0.0) * (np.abs(expected) + size)
         wrong = ~(np.abs(actual - expected) <= bound) & (actual != expected) & defined
-        assert not wrong.any(), f"{dims}: {tensor.name} differs at {np.argwhere(wrong)[:3].tolist()}"
+        if wrong.any():
+            places = [tuple(map(int, at)) for at in np.argwhere(wrong)[:8]]
+            lines = [f"  {at}: got {actual[at]!r}, expected {expected[at]!r}" for at in places]
+            told = f"{dims}: {tensor.name} ({tensor.dtype}{list(expected.shape)}) differs at {int(wrong.sum())} places"
+            pytest.fail("\n".join([told, *lines]))
 
 
 def module_of(path: Path) -> ModuleType:
@@ -103,7 +145,7 @@ def subject_of(name: str) -> Subject:
 def to_device(array: np.ndarray[Any, Any], dtype: str) -> Any:
     from cuda.bindings import driver
 
-    made = DeviceArray(allocate(0, max(array.nbytes, 256), 0), array.shape, dtype)
+    made = DeviceArray(allocate(0, max(array.nbytes, 256), 0), array.shape, dtype, device_id=0)
     if array.nbytes:
         dense = np.ascontiguousarray(array)
         checked(
@@ -116,7 +158,7 @@ def told(ir: KernelIR) -> set[str]:
     return {n for t in ir.inputs for e in t.shape for n in e.names}
 
 
-@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.parametrize("name", [*SAMPLE, *OVER_SIZES])
 def test_cuda_core_module_is_right(name: str, references: ReferenceRunner, tmp_path: Path) -> None:
     subject = subject_of(name)
     path = tmp_path / f"{name}_module.py"
@@ -130,7 +172,9 @@ def test_cuda_core_module_is_right(name: str, references: ReferenceRunner, tmp_p
         got = {n: r.to_numpy() for n, r in results.items()}
         assert_right(references, name, dims, inputs, got)
         for tensor, array in zip(subject.ir.inputs, given, strict=True):  # inputs are never changed
-            assert np.array_equal(array.to_numpy().view(np.uint8), inputs[tensor.name].view(np.uint8))
+            assert array.to_numpy().tobytes() == inputs[tensor.name].tobytes(), (
+                f"{dims}: {tensor.name} was changed"
+            )
 
 
 def test_a_module_compiles_its_source_for_other_sizes(references: ReferenceRunner, tmp_path: Path) -> None:
@@ -145,17 +189,49 @@ def test_a_module_compiles_its_source_for_other_sizes(references: ReferenceRunne
     assert_right(references, "axpy", dims, inputs, {subject.ir.outputs[0].name: made.to_numpy()})
 
 
-@pytest.mark.parametrize("name", SAMPLE)
-def test_standalone_program_is_right(name: str, references: ReferenceRunner, tmp_path: Path) -> None:
+Programs = dict[str, "Future[subprocess.CompletedProcess[str]]"]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Programs]:
+    """The programs being compiled: all side by side, unless the tests themselves are spread over processes."""
     if shutil.which("nvcc") is None:
         pytest.skip("needs nvcc")
-    subject = subject_of(name)
-    source = tmp_path / f"{name}.cu"
-    write_export(subject, "standalone", source, arch=arch())
-    binary = tmp_path / name
-    argv = ["nvcc", "-std=c++17", "-O3", f"-arch={arch()}", str(source), "-o", str(binary)]
-    built = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
-    assert (built.returncode, built.stderr) == (0, "")
+    folder = tmp_path_factory.mktemp("programs")
+    spread = hasattr(request.config, "workerinput")
+    with ThreadPoolExecutor(1 if spread else max(2, (os.cpu_count() or 2) // 2)) as pool:
+        items = [
+            i
+            for i in request.session.items
+            if isinstance(i, pytest.Function) and "programs" in i.fixturenames
+        ]
+        names = [str(i.callspec.params["name"]) for i in items]
+        yield {} if spread else {name: pool.submit(compiled, name, folder) for name in names}
+        pool.shutdown(cancel_futures=True)
+
+
+def compiled(name: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    source = folder / f"{name}.cu"
+    write_export(subject_of(name), "standalone", source, arch=arch())
+    argv = ["nvcc", "-std=c++17", "-O3", f"-arch={arch()}", str(source), "-o", str(folder / name)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
+
+
+def program(name: str, programs: Programs, folder: Path) -> Path:
+    """Return the compiled program; fails the test with all that the compiler said."""
+    done = programs[name].result() if name in programs else compiled(name, folder)
+    if done.returncode or done.stderr:
+        pytest.fail(
+            f"{' '.join(done.args)}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-6000:]}"
+        )
+    return Path(done.args[-1])
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_standalone_program_is_right(
+    name: str, references: ReferenceRunner, programs: "Programs", tmp_path: Path
+) -> None:
+    subject, binary = subject_of(name), program(name, programs, tmp_path)
     for dims, inputs in drawn(name):
         for tensor in subject.ir.inputs:
             (tmp_path / f"{tensor.name}.bin").write_bytes(inputs[tensor.name].tobytes())
@@ -163,7 +239,7 @@ def test_standalone_program_is_right(name: str, references: ReferenceRunner, tmp
         done = subprocess.run(
             [str(binary), *sizes, "--data-folder", str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, f"{dims}: exit {done.returncode}: {done.stderr[-2000:]}"
         got = {
             t.name: np.frombuffer((tmp_path / f"{t.name}.bin").read_bytes(), dtype=np_dtype(t.dtype))
             for t in subject.ir.outputs
@@ -192,17 +268,25 @@ def test_torch_operator_is_right_and_passes_opcheck(
             for t, r in zip(subject.ir.outputs, results, strict=True)
         }  # fmt: skip
         assert_right(references, name, dims, inputs, got)
+    largest = max(drawn(name), key=lambda case: sum(a.size for a in case[1].values()))[1]
+    given = [from_numpy(torch, largest[t.name], t.dtype) for t in subject.ir.inputs]
+    before = operator(*given)
     torch.library.opcheck(operator, tuple(given))
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         again = operator(*given)
     stream.synchronize()
-    first = again if not isinstance(again, tuple) else again[0]
-    assert first.shape == results[0].shape
+    first, second = (r[0] if isinstance(r, tuple) else r for r in (before, again))
+    assert torch.equal(first.view(torch.uint8), second.view(torch.uint8))
     with pytest.raises(package.KernelError, match="CUDA device"):
-        package.__dict__["_check"](
-            {t.name: g.cpu() for t, g in zip(subject.ir.inputs, given, strict=True)}, {}
-        )
+        operator(*(g.cpu() for g in given))
+    if given[0].dim() > 1:
+        with pytest.raises(package.KernelError, match="contiguous"):
+            operator(torch.cat([given[0], given[0]], -1)[..., ::2], *given[1:])
+    with pytest.raises(package.KernelError, match="axes"):
+        operator(given[0][None], *given[1:])
+    with pytest.raises(package.KernelError, match="dtype"):
+        operator(given[0].to(torch.int32), *given[1:])
     sys.modules.pop(package.__name__, None)
 
 

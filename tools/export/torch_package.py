@@ -178,7 +178,7 @@ def _empty(given: dict[str, torch.Tensor], name: str, dims: dict[str, int]) -> t
     return first.new_empty(KERNEL.plan.shape(name, dims), dtype=_type(KERNEL.plan.dtypes[name]))
 
 
-@torch.library.custom_op("{package}::{name}", mutates_args=(), device_types="cuda")
+@torch.library.custom_op("{package}::{name}", mutates_args=())
 def {name}({signature}) -> {returns}:
     """Run the kernel on torch's current stream and return new tensors.
 

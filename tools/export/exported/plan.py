@@ -118,7 +118,7 @@ class Plan:
                 msg = f"this kernel needs {name} of at least {d['min']}{top}, not {n}"
             elif n % d["multiple_of"]:
                 msg = f"this kernel needs {name} a multiple of {d['multiple_of']}, not {n}"
-            elif d["power_of_two"] and n & (n - 1):
+            elif d["power_of_two"] and int(n) & (int(n) - 1):  # a size that torch traces knows no bits
                 msg = f"this kernel needs {name} a power of two, not {n}"
             else:
                 continue
