@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from cuda_harness.agents.ask import ReplyKey, ask, render
+from cuda_harness.agents.ask import ReplyKey, ask, render, shown_ir
 from cuda_harness.agents.reply import Reply, ReplyFault, pick_json
 from cuda_harness.state.serde import parse_python
 
@@ -49,7 +49,7 @@ def judge_disagreement(
     prompt = render(
         services, "roles/arbiter", request=request, failure=dict(case), reference=without_comments(reference),
         loops=without_comments(loops),
-        ir=ir.model_dump(mode="json", by_alias=True, exclude_none=True),
+        ir=shown_ir(ir),
     )  # fmt: skip
     parse = parse_ruling if case.get("references_agree") else _without_excuse
     ruling = ask(services, "arbiter", prompt, parse, key=ReplyKey("arbiter", ordinal=ordinal))

@@ -16,6 +16,7 @@ from cuda_harness.agents.reply import Reply, ReplyFault
 from cuda_harness.prompts.loader import Prompt, PromptError
 from cuda_harness.state.budget import Usage
 from cuda_harness.state.errors import ConfigError, ReplyInvalid
+from cuda_harness.state.ir import KernelIR
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -63,6 +64,38 @@ def render(services: "Services", name: str, **values: Any) -> Prompt:  # noqa: A
         return services.prompts.render(name, **values)
     except PromptError as exc:
         raise ConfigError(str(exc), remedy="mend the file in the folder that `prompts` names") from exc
+
+
+_COMPARED = {
+    "close": {"rtol", "atol", "reduction_length"},
+    "index": {"of", "axis", "ties"},
+    "packed_u8": {"max_step"},
+}
+"""What a rule of comparison says beside its mode."""
+_SILENT: dict[str, Any] = {
+    "unused": False, "description": "", "why": "", "fixed": False, "multiple_of": 1, "power_of_two": False,
+    "constraints": [], "intermediates": [], "edge_rules": [], "assumptions": [], "readings": [], "consequence": "",
+}  # fmt: skip
+"""Fields that say nothing at these values."""
+
+
+def shown_ir(ir: KernelIR) -> dict[str, Any]:
+    """Return an IR as roles are shown it: without what is not set, and without rules that its modes do not use."""
+
+    def plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        if isinstance(value, list):
+            return [plain(v) for v in value]
+        if not isinstance(value, dict):
+            return value
+        return {k: plain(v) for k, v in value.items() if k not in _SILENT or v != _SILENT[k]}
+
+    found: dict[str, Any] = plain(ir.model_dump(mode="json", by_alias=True, exclude_none=True))
+    for tensor in found.get("tensors", []):
+        rule = tensor.get("compare")
+        if rule is not None:
+            used = {"mode", *_COMPARED.get(rule["mode"], set())}
+            tensor["compare"] = {k: v for k, v in rule.items() if k in used}
+    return found
 
 
 def ask(services: "Services", role: str, prompt: Prompt, parse: Callable[[Reply], T], *, key: ReplyKey) -> T:

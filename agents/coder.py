@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from langgraph.runtime import Runtime
 from pydantic import ValidationError
 
-from cuda_harness.agents.ask import ReplyKey, ask, render
+from cuda_harness.agents.ask import ReplyKey, ask, render, shown_ir
 from cuda_harness.agents.context import RunContext
 from cuda_harness.agents.gate import Repeated, check_kernel, design_sha256, launched
 from cuda_harness.agents.reply import Reply, ReplyFault, not_applicable, pick_json, pick_kernel
@@ -66,6 +66,8 @@ class Desk:
     attempts: Mapping[int, Attempt]
     earlier: Mapping[int, str]
     """Designs that were written before, by attempt."""
+    tried: tuple[str, ...] = ()
+    """Ideas of earlier rounds and what became of them."""
 
 
 @node
@@ -101,7 +103,8 @@ def write_branch_kernel(state: BranchCoderView, runtime: Runtime[RunContext]) ->
     else:
         parent = state.attempts[plan.parent]
         task = Task("branch", parent, plan.strategy, plan.name, plan.idea, plan.expectation, plan.skills)
-    desk = Desk(state.ir, state.target, state.attempts, {**state.known, **_designs(state.attempts, services)})
+    earlier = {**state.known, **_designs(state.attempts, services)}
+    desk = Desk(state.ir, state.target, state.attempts, earlier, state.tried)
     try:
         return {"attempts": {number: _write(desk, task, number, services)}}
     except NotApplicable as said:
@@ -219,6 +222,8 @@ def parse_kernel(reply: Reply, ir: KernelIR | None, earlier: Mapping[int, str]) 
 
 
 def _values(desk: Desk, task: Task, services: "Services") -> dict[str, Any]:
+    from cuda_harness.tools.execute.cpu.known import known_device_code
+
     last = latest(desk.attempts)
     shown = _last_kernel(desk, task, services)
     failure = None
@@ -229,11 +234,12 @@ def _values(desk: Desk, task: Task, services: "Services") -> dict[str, Any]:
         advice = services.prompts.text(fragment).strip() if services.prompts.has(fragment) else ""
     return {
         "target": facts_of(desk.target),
-        "ir": desk.ir.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "ir": shown_ir(desk.ir),
+        "known": known_device_code(),
         "last_kernel": shown.source if shown else None,
         "last_plan": shown.plan.model_dump(mode="json", by_alias=True, exclude_none=True) if shown else None,
         "failure": failure,
-        "history": [history_line(a) for a in desk.attempts.values()],
+        "history": [*desk.tried, *(history_line(a) for a in desk.attempts.values())],
         "skills": [services.prompts.skill(name).text for name in task.skills],
         "advice": advice,
         "action": task.action,

@@ -269,7 +269,8 @@ def plan_round(state: EvolverView, rounds: Mapping[int, Round], base: Attempt, j
     tried = trials(rounds, state.attempts, state.ended)
     ideas: Sequence[Idea | Proposal] = ranked(evidence, tried, base=base.id)[:most]
     if len(ideas) < most and (left is None or left > len(ideas) + 1):
-        ideas = [*ideas, *judge.propose(base, state, number=number, most=most - len(ideas))]
+        settled = state.model_copy(update={"rounds": dict(rounds)})
+        ideas = [*ideas, *judge.propose(base, settled, number=number, most=most - len(ideas))]
     size = state.budget.attempts_per_branch
     start = max([*state.attempts, *(p.last for r in rounds.values() for p in r.branches)]) + 1
     plans = []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from langgraph.runtime import Runtime
 
 from cuda_harness.agents.arbiter import judge_disagreement
-from cuda_harness.agents.ask import ReplyKey, ask, render
+from cuda_harness.agents.ask import ReplyKey, ask, render, shown_ir
 from cuda_harness.agents.context import RunContext
 from cuda_harness.agents.reply import Reply, ReplyFault, pick_json, pick_python
 from cuda_harness.state.budget import Stop, StopReason
@@ -107,7 +107,7 @@ def _write_reference(
     from cuda_harness.tools.verify.bundle import check_specs
 
     prompt = render(
-        services, "roles/reference", request=request, ir=_ir_json(ir), failure=failure, last_reference=last,
+        services, "roles/reference", request=request, ir=shown_ir(ir), failure=failure, last_reference=last,
     )  # fmt: skip
     found = ask(services, "reference", prompt, parse, key=ReplyKey("reference", ordinal=ordinal))
     services.emit("reference_written", kind="vectorised", lines=found[0].count("\n"))
@@ -124,7 +124,7 @@ def _write_loops(
     last: str | None = None,
 ) -> str:
     prompt = render(
-        services, "roles/loops", request=request, ir=_ir_json(ir), failure=failure, last_reference=last
+        services, "roles/loops", request=request, ir=shown_ir(ir), failure=failure, last_reference=last
     )
     source = ask(
         services,
@@ -135,10 +135,6 @@ def _write_loops(
     )
     services.emit("reference_written", kind="loops", lines=source.count("\n"))
     return source
-
-
-def _ir_json(ir: KernelIR) -> dict[str, Any]:
-    return ir.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 # ------------------------------------------------------------------------------------------- quorum

@@ -6,6 +6,11 @@ from langgraph.types import Send
 
 from cuda_harness.state.harness import BranchState, HarnessState
 from cuda_harness.state.lineage import branch_step, correctness_step, latest
+from cuda_harness.tools.evolve.population import rounds_as_rows
+
+MOST_TRIED = 12
+MOST_CHARS = 200
+"""Ideas of earlier rounds that a branch is told of, the newest, and how much of each."""
 
 
 def after_intake(state: HarnessState) -> Literal["planner", "synthesizer", "deliver"]:
@@ -87,10 +92,17 @@ def branches_of(state: HarnessState) -> list[BranchState]:
     if state.decision is None:
         return []
     known = {a.id: a.design for a in state.attempts.values() if a.design is not None}
+    settled = {n: r for n, r in state.rounds.items() if n != state.decision.round}
+    tried = tuple(
+        f"round {row['round']}, {row['strategy']}: {'kept; ' if row['kept'] else ''}{row['reason']}"[
+            :MOST_CHARS
+        ]
+        for row in rounds_as_rows(settled, state.attempts, state.ended)
+    )[-MOST_TRIED:]
     return [
         BranchState(
             plan=plan, run_dir=state.run_dir, target=state.target, budget=state.budget, ir=state.ir, suite=state.suite,
-            known=known, attempts={plan.parent: state.attempts[plan.parent]},
+            known=known, tried=tried, attempts={plan.parent: state.attempts[plan.parent]},
         )
         for plan in state.decision.branches
         if plan.parent in state.attempts

@@ -122,6 +122,8 @@ class BranchState(BaseModel):
     suite: SuiteSummary | None = None
     known: dict[int, str] = Field(default_factory=dict)
     """Designs that were tried before this round, by attempt: none is built twice."""
+    tried: tuple[str, ...] = ()
+    """Ideas of earlier rounds and what became of them, one line each."""
     attempts: Annotated[dict[int, Attempt], merge_attempts] = Field(default_factory=dict)
     ended: Annotated[dict[str, BranchEnd], merge_ends] = Field(default_factory=dict)
 
@@ -147,6 +149,7 @@ class BranchCoderView(BaseModel):
     budget: Budget = Budget()
     ir: KernelIR | None = None
     known: dict[int, str] = Field(default_factory=dict)
+    tried: tuple[str, ...] = ()
     attempts: dict[int, Attempt] = Field(default_factory=dict)
 
 

@@ -39,7 +39,7 @@ DISAGREEMENT = {
 }  # fmt: skip
 _CODER: dict[str, Any] = {
     "target": TARGET, "ir": IR, "last_kernel": None, "last_plan": None, "failure": None, "history": [],
-    "skills": [], "advice": "", "idea": "",
+    "skills": [], "advice": "", "idea": "", "known": ("headers: cuda_fp16.h mma.h", "inline asm: lop3 prmt"),
 }  # fmt: skip
 _LAST = {"last_kernel": KERNEL, "last_plan": PLAN, "history": ["1 first: rejected, out_of_bounds at shapes"]}
 _TRUTH: dict[str, Any] = {"request": REQUEST, "ir": IR, "failure": None, "last_reference": None}

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.scripted_model import Line, ScriptedChatModel
 from tests.fakes.services import FakeServices
 
-from cuda_harness.agents.ask import ReplyKey, ask, render
+from cuda_harness.agents.ask import ReplyKey, ask, render, shown_ir
 from cuda_harness.agents.reply import Reply, ReplyFault
 from cuda_harness.prompts.loader import Prompt, Prompts
 from cuda_harness.state.budget import Budget
@@ -19,6 +19,7 @@ from cuda_harness.state.errors import (
     ModelUnavailable,
     ReplyInvalid,
 )
+from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.settings import ModelSettings, Settings
 
 PROMPT = Prompt("roles/test", "planner", 1, "system words", "human words")
@@ -221,3 +222,26 @@ def test_a_call_past_the_script_fails_the_test(tmp_path: Path) -> None:
     run, _ = services(tmp_path)
     with pytest.raises(pytest.fail.Exception, match="the script is at its end"):
         ask(run, "planner", PROMPT, digits, key=KEY)
+
+
+def test_an_ir_is_shown_without_what_says_nothing_and_reads_back_the_same() -> None:
+    rules = (
+        {"mode": "close", "rtol": 1e-3},
+        {"mode": "index", "of": "x", "ties": "any"},
+        {"mode": "packed_u8", "max_step": 2},
+        {"mode": "exact"},
+        None,
+    )
+    outs = [
+        {"name": f"y{n}", "role": "out", "dtype": "uint8", "shape": ["n"], **({"compare": rule} if rule else {})}
+        for n, rule in enumerate(rules)
+    ]  # fmt: skip
+    ir = KernelIR.model_validate({
+        "name": "f", "dims": [{"name": "n", "value": 8, "fixed": True}],
+        "tensors": [{"name": "x", "role": "in", "dtype": "uint8", "shape": ["n"]}, *outs],
+    })  # fmt: skip
+    shown = shown_ir(ir)
+    assert [t.get("compare") for t in shown["tensors"][1:]] == list(rules)
+    assert shown["dims"] == [{"name": "n", "value": 8, "min": 1, "fixed": True}]
+    assert not {"edge_rules", "assumptions", "intermediates"} & set(shown)
+    assert KernelIR.model_validate(shown) == ir

@@ -36,10 +36,10 @@ def branch_fields(node: str) -> set[str]:
 
 def test_a_branch_sees_its_idea_and_its_own_attempts_and_the_coder_no_data() -> None:
     seen = branch_fields("coder")
-    assert seen == {"plan", "run_dir", "target", "budget", "ir", "known", "attempts"}
+    assert seen == {"plan", "run_dir", "target", "budget", "ir", "known", "tried", "attempts"}
     assert not [f for f in seen if any(word in f for word in DATA)]
     for node in ("verifier", "tuner", "profiler"):
-        assert not branch_fields(node) & {"rounds", "decision", "request", "known"}
+        assert not branch_fields(node) & {"rounds", "decision", "request", "known", "tried"}
 
 
 def test_a_branch_hands_back_attempts_and_its_end_and_nothing_else() -> None:

@@ -2,13 +2,13 @@
 
 from cuda_harness.graph.nodes import Node
 from cuda_harness.graph.resuming import LATER, cut_off, go_on_from, goes_on, stood_at, to_judge_again
-from cuda_harness.graph.routers import after_evolver
+from cuda_harness.graph.routers import after_evolver, branches_of
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.budget import Stop
-from cuda_harness.state.harness import BranchState, HarnessState
+from cuda_harness.state.harness import BranchState, Decision, HarnessState
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Failure, Verdict
-from cuda_harness.state.rounds import BranchEnd, BranchPlan, Round
+from cuda_harness.state.rounds import BranchEnd, BranchPlan, Contest, Round
 from cuda_harness.state.suite import SuiteSummary
 
 IR = KernelIR.model_validate({"name": "k", "tensors": [{"name": "y", "role": "out", "dtype": "float32"}]})
@@ -100,3 +100,22 @@ def test_another_executor_judges_a_verified_kernel_itself_unless_it_was_compared
     assert to_judge_again(state, "cuda:0") == GOOD
     settled = Round(number=1, base=1, branches=PLANS, reason="attempt 1 stays")
     assert to_judge_again(ended(GOOD, rounds={1: settled}), "cuda:0") is None
+
+
+def test_a_branch_is_told_what_became_of_earlier_ideas() -> None:
+    later = BranchPlan(name="r2b1", parent=1, strategy="launch_bounds", first=10, last=13)
+    lost = Contest(base=1, challenger=2, basis="counts", better=False, reason="the same in everything")
+    state = cut().model_copy(update={
+        "rounds": {
+            1: Round(number=1, base=1, branches=PLANS, contests=(lost,), reason="attempt 1 stays"),
+            2: Round(number=2, base=1, branches=(later,)),
+        },
+        "ended": {"r1b2": BranchEnd(reason="not_applicable", detail="one block is enough")},
+        "decision": Decision(action="branch", parent=1, round=2, branches=(later,)),
+        "stop": None,
+    })  # fmt: skip
+    (branch,) = branches_of(state)
+    assert branch.tried == (
+        "round 1, vector_loads: the same in everything",
+        "round 1, persistent_grid: does not apply: one block is enough",
+    )
