@@ -5,6 +5,7 @@ and bfloat16 operands (inputs are rounded as they are loaded, and matrix product
 """
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,21 +13,35 @@ from numpy.typing import NDArray
 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import FLOATS
+from cuda_harness.tools.synthesize.reply import Question
 
 Array = NDArray[Any]
-BITS = {"TF32 operands": 11, "half operands": 11, "bfloat16 operands": 8}
+BITS = {"TF32 or half operands": 11, "bfloat16 operands": 8}
 """Significant bits, the hidden one included, of an emulation's operands."""
 FLOAT32_FOR_64 = "float32 in place of float64"
 _CONTRACTIONS = frozenset(
     {"matmul", "dot", "vdot", "inner", "outer", "einsum", "tensordot", "multi_dot", "convolve", "correlate", "convolve2d", "correlate2d"}
 )  # fmt: skip
-_HELPER = """
-def _narrow_operand(value, _bits={bits}):
+_KEY = "__significant_bits__"
+"""The scalar by which a question asks a narrowing text for fewer bits; the reference does not see it."""
+_HELPER = f"""
+_significant_bits = None
+_plain_reference = reference
+
+
+def _narrow_operand(value):
     import numpy
-    if not isinstance(value, (numpy.ndarray, numpy.floating)) or value.dtype.kind != "f":
+    if _significant_bits is None or not isinstance(value, (numpy.ndarray, numpy.floating)) or value.dtype.kind != "f":
         return value
     mantissa, exponent = numpy.frexp(value.astype(numpy.float64))
-    return numpy.ldexp(numpy.rint(mantissa * 2.0**_bits) / 2.0**_bits, exponent).astype(value.dtype)
+    kept = numpy.rint(mantissa * 2.0**_significant_bits) / 2.0**_significant_bits
+    return numpy.ldexp(kept, exponent).astype(value.dtype)
+
+
+def reference(inputs, dims, scalars):
+    global _significant_bits
+    _significant_bits = scalars.pop({_KEY!r}, None)
+    return _plain_reference(inputs, dims, scalars)
 """
 
 
@@ -35,17 +50,24 @@ def in_float32(source: str) -> str:
     return source.replace("float64", "float32").replace("longdouble", "float32")
 
 
-def with_narrow_products(source: str, bits: int) -> str | None:
-    """Return the reference's text with operands of its matrix products rounded; `None` where it is no Python.
+def narrowing(source: str) -> str:
+    """Return a text that says what the reference says, and with fewer bits where a question of `emulation` asks so.
 
-    The text is parsed and printed, never run here.
+    The text is parsed and printed, never run here; one that cannot be parsed narrows its inputs only.
     """
     try:
         tree = _Products().visit(ast.parse(source))
-        text = ast.unparse(ast.fix_missing_locations(tree))
+        source = ast.unparse(ast.fix_missing_locations(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    return text + "\n" + _HELPER.format(bits=bits)
+        pass
+    return source + "\n" + _HELPER
+
+
+def emulation(ir: KernelIR, question: Question, name: str) -> Question:
+    """Return a question, to a narrowing text, whose inputs and products have the bits that `name` stands for."""
+    inputs = {t.name: _loaded(name, t.dtype, question.inputs[t.name]) for t in ir.inputs}
+    asked = {_KEY: BITS[name]} if name in BITS else {}
+    return replace(question, inputs=inputs, scalars={**question.scalars, **asked})
 
 
 class _Products(ast.NodeTransformer):
@@ -70,7 +92,7 @@ def _narrowed(value: ast.expr) -> ast.expr:
     return ast.Call(func=ast.Name(id="_narrow_operand", ctx=ast.Load()), args=[value], keywords=[])
 
 
-def narrowed(name: str, dtype: str, value: Array) -> Array:
+def _loaded(name: str, dtype: str, value: Array) -> Array:
     """Return an input as an emulation loads it: floats with the bits of `BITS[name]`, everything else as it is.
 
     The range of exponents stays: what half cannot hold is a matter of the data, not of rounding.
@@ -91,16 +113,10 @@ def allowed(ir: KernelIR) -> tuple[str, ...]:
     bfloat16 has eight times the rounding of half: `allow_half` covers it where the problem itself holds bfloat16.
     """
     floats = {t.dtype for t in ir.tensors if t.dtype in FLOATS}
-    if not floats:
+    if not floats or ir.numerics.precision == "strict":
         return ()
-    match ir.numerics.precision:
-        case "allow_tf32":
-            return ("TF32 operands",)
-        case "allow_half":
-            brain = ("bfloat16 operands",) if "bfloat16" in floats else ()
-            return ("TF32 operands", "half operands", *brain)
-        case _:
-            return ()
+    coarse = ir.numerics.precision == "allow_half" and "bfloat16" in floats
+    return tuple(BITS) if coarse else ("TF32 or half operands",)
 
 
 def forbidden(ir: KernelIR) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from cuda_harness.state.expr import ExprError
 from cuda_harness.state.ir import KernelIR, Tensor
 from cuda_harness.state.names import FLOATS
 from cuda_harness.state.suite import Case, Inputs
+from cuda_harness.tools.synthesize.emulate import emulation, forbidden
 from cuda_harness.tools.synthesize.reply import Question, Truth
 
 Array = NDArray[Any]
@@ -33,13 +34,21 @@ class Misreading:
     question: Question
     back: Back
     """Gives the outputs that such a kernel writes, in the shapes of the case."""
+    domestic: bool = False
+    """Whether the inputs stay in their domain, so that a reference has no reason to fail."""
 
 
 def misreadings(ir: KernelIR, specs: Inputs, case: Case, inputs: Mapping[str, Array]) -> Iterator[Misreading]:
-    """Yield every misreading of a case."""
+    """Yield every misreading of a case; fewer bits than `strict` grants are one: of operands read without the others."""
     yield from _scalars(ir, case, inputs)
     yield from _axes(ir, case, inputs)
     yield from _windows(ir, specs, case, inputs)
+    shown = {t.name for t in ir.outputs if t.dtype in {"float32", "float64"}}
+    for name in forbidden(ir):
+        question = emulation(ir, Question(inputs, case.dims, case.scalars), name)
+        yield Misreading(
+            name, question, lambda truth: {n: a for n, a in truth.arrays.items() if n in shown}, domestic=True
+        )
 
 
 def _as_they_are(truth: Truth) -> dict[str, Array]:
@@ -61,7 +70,9 @@ def _scalars(ir: KernelIR, case: Case, inputs: Mapping[str, Array]) -> Iterator[
         wrong["identity scalars"] = ones
     for name, values in wrong.items():
         if any(case.scalars[n] != v for n, v in values.items()):
-            yield Misreading(name, Question(inputs, case.dims, {**case.scalars, **values}), _as_they_are)
+            yield Misreading(
+                name, Question(inputs, case.dims, {**case.scalars, **values}), _as_they_are, domestic=True
+            )
 
 
 # --------------------------------------------------------------------------------------------- axes

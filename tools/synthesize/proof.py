@@ -11,14 +11,13 @@ from cuda_harness.tools.synthesize.emulate import (
     BITS,
     FLOAT32_FOR_64,
     allowed,
-    forbidden,
+    emulation,
     in_float32,
-    narrowed,
-    with_narrow_products,
+    narrowing,
 )
-from cuda_harness.tools.synthesize.misreadings import misreadings, probes, without_last_taps
+from cuda_harness.tools.synthesize.misreadings import Misreading, misreadings, probes, without_last_taps
 from cuda_harness.tools.synthesize.plants import MAKERS, Maker, Planted, copies, permuted_ties, scaled
-from cuda_harness.tools.synthesize.reply import Question, ReferenceFault
+from cuda_harness.tools.synthesize.reply import Question, ReferenceFault, Truth
 from cuda_harness.tools.synthesize.shapes import elements
 from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.synthesize.trial import EQUALS_TRUTH, Make, Trial
@@ -80,10 +79,10 @@ def _prove(suite: Suite, compare: Compare, cases: Sequence[Case]) -> SuiteProof 
         trial.plant(name, _from(maker))
     for name, made in copies(suite.ir, live, answers, trial.inputs):
         trial.plant(name, _given(made))
-    trial.plant(OTHER_TIES, _given(permuted_ties(suite.ir, live, answers, trial.inputs, free=False)))
+    ties = permuted_ties(suite.ir, live, answers, trial.inputs, free=False)
+    trial.plant(OTHER_TIES, _given(ties), otherwise="it orders no equal values in any case")
     refused = _misread(suite, trial)
-    _without_taps(suite, trial)
-    _forbidden(suite, trial)
+    _coarser(suite, trial)
     honest, unmeasured = _honest(suite, trial)
     skipped = {**trial.skipped(), **refused, **unmeasured}
     plants = _excused(suite, trial, skipped)
@@ -120,18 +119,63 @@ def _misread(suite: Suite, trial: Trial) -> dict[str, str]:
 
     A few small cases come first; what they have not rejected is asked in others.
     """
+    text = narrowing(suite.reference)
     first = _telling(trial)
-    refused = _misread_in(suite, trial, first, None)
-    names = {m.name for c in first for m in misreadings(suite.ir, suite.specs, c, trial.inputs[c.id])}
-    names -= set(refused)
+    asked = _readings(suite, trial, first)
+    taps = _Taps(suite, trial)
+    truths = suite.ask_each(text, [*(m.question for _, m in asked), *taps.questions])
+    if isinstance(
+        truths, ReferenceFault
+    ):  # one question ends it for all: the scalars at least are within the domain
+        refused = {m.name: f"{REFUSED}: {truths.message}" for _, m in asked if not m.domestic}
+        asked = [(c, m) for c, m in asked if m.domestic]
+        truths = suite.ask_each(text, [m.question for _, m in asked])
+        if isinstance(truths, ReferenceFault):
+            return refused | {m.name: f"{REFUSED}: {truths.message}" for _, m in asked}
+    else:
+        refused = {}
+        taps.plant(trial, truths[len(asked) :])
+    planted = _plant(trial, asked, truths[: len(asked)], first)
+    refused |= {m.name: REFUSED for _, m in asked if m.name not in planted}
     rest = [c for c in trial.cases if c not in first]
-    open_ = set(trial.undecided(sorted(names)))
-    if open_ and rest:
-        refused |= _misread_in(suite, trial, rest[:: -(-len(rest) // _MORE)], open_)
-        passed = set(trial.passed(sorted(open_)))
-        if passed:
-            _misread_in(suite, trial, rest, passed)
+    sample = rest[:: -(-len(rest) // _MORE)] if rest else []
+    for names, cases in (
+        (trial.undecided(sorted(planted)), sample),
+        (trial.passed(sorted(planted)), [c for c in rest if c not in sample]),
+    ):
+        asked = _readings(suite, trial, cases, set(names)) if names else []
+        truths = suite.ask_each(text, [m.question for _, m in asked]) if asked else []
+        if not isinstance(truths, ReferenceFault):
+            _plant(trial, asked, truths, cases)
     return refused
+
+
+def _readings(
+    suite: Suite, trial: Trial, cases: Sequence[Case], only: set[str] | None = None
+) -> list[tuple[Case, Misreading]]:
+    return [
+        (c, m)
+        for c in cases
+        for m in misreadings(suite.ir, suite.specs, c, trial.inputs[c.id])
+        if only is None or m.name in only
+    ]
+
+
+def _plant(
+    trial: Trial,
+    asked: Sequence[tuple[Case, Misreading]],
+    truths: Sequence[Truth | None],
+    cases: Sequence[Case],
+) -> set[str]:
+    """Plant what was answered; return the names of which something was."""
+    made: dict[str, Planted] = {}
+    for (case, reading), truth in zip(asked, truths, strict=True):
+        if truth is not None:
+            found = made.setdefault(reading.name, {})
+            found |= {(case.id, name): value for name, value in reading.back(truth).items()}
+    for name, found in made.items():
+        trial.plant(name, _given(found), cases, otherwise="it cannot show in this output")
+    return set(made)
 
 
 def _telling(trial: Trial) -> list[Case]:
@@ -146,127 +190,81 @@ def _telling(trial: Trial) -> list[Case]:
     return list({c.id: c for c in chosen}.values())[:_FIRST]
 
 
-def _misread_in(suite: Suite, trial: Trial, cases: Sequence[Case], only: set[str] | None) -> dict[str, str]:
-    asked = [
-        (c, m)
-        for c in cases
-        for m in misreadings(suite.ir, suite.specs, c, trial.inputs[c.id])
-        if only is None or m.name in only
-    ]
-    truths = suite.ask_each(suite.reference, [m.question for _, m in asked]) if asked else []
-    if isinstance(truths, ReferenceFault):
-        return {
-            m.name: f"the reference does not end on inputs that are read so: {truths.message}"
-            for _, m in asked
-        }
-    made: dict[str, Planted] = {}
-    for (case, reading), truth in zip(asked, truths, strict=True):
-        found = made.setdefault(reading.name, {})
-        if truth is not None:
-            found |= {(case.id, name): value for name, value in reading.back(truth).items()}
-    refused = {}
-    for name, found in made.items():
-        if found:
-            trial.plant(name, _given(found), cases)
-        elif only is None:
-            refused[name] = REFUSED
-    return refused
+class _Taps:
+    """A small case without one element of an input each: which outputs depend on it, and what they are without it."""
 
+    def __init__(self, suite: Suite, trial: Trial) -> None:
+        wide = [c for c in trial.cases if min(c.dims.values(), default=3) > 2] or list(trial.cases)
+        self.case = min(wide, key=lambda c: (c.regime != "normal", elements(suite.ir, c.dims)))
+        given = trial.inputs[self.case.id]
+        self._tensors = [t for t in suite.ir.inputs if not t.unused][:3]
+        self._parts = [list(probes(suite.specs, t, self.case, given, _PROBES)) for t in self._tensors]
+        self.questions = [q for part in self._parts for q in part]
 
-def _without_taps(suite: Suite, trial: Trial) -> None:
-    """Plant, in a small case, outputs each of which misses the last element of an input that it depends on."""
-    case = min(
-        (c for c in trial.cases if min(c.dims.values(), default=3) > 2 or len(trial.cases) == 1),
-        key=lambda c: (c.regime != "normal", elements(trial.ir, c.dims)),
-        default=trial.cases[0],
-    )
-    tensors = [t for t in suite.ir.inputs if not t.unused][:3]
-    questions = [list(probes(suite.specs, t, case, trial.inputs[case.id], _PROBES)) for t in tensors]
-    truths = (
-        suite.ask_each(suite.reference, [q for part in questions for q in part]) if any(questions) else []
-    )
-    if isinstance(truths, ReferenceFault):
-        return
-    at = 0
-    for tensor, part in zip(tensors, questions, strict=True):
-        told = [t for t in truths[at : at + len(part)] if t is not None]
-        at += len(part)
-        made: Planted = {}
-        for output in suite.ir.outputs:
-            own = trial.answers[case.id].arrays[output.name]
-            found = without_last_taps(own, [t.arrays[output.name] for t in told])
-            if found is not None:
-                made[case.id, output.name] = found
-        trial.plant(f"{EVERY_WINDOW} of {tensor.name}", _given(made), [case])
+    def plant(self, trial: Trial, truths: Sequence[Truth | None]) -> None:
+        """Plant outputs each of whose elements misses the last input element that it depends on."""
+        at = 0
+        for tensor, part in zip(self._tensors, self._parts, strict=True):
+            told = [t for t in truths[at : at + len(part)] if t is not None]
+            at += len(part)
+            made: Planted = {}
+            for output in trial.ir.outputs:
+                own = trial.answers[self.case.id].arrays[output.name]
+                found = without_last_taps(own, [t.arrays[output.name] for t in told])
+                if found is not None:
+                    made[self.case.id, output.name] = found
+            name = f"{EVERY_WINDOW} of {tensor.name}"
+            trial.plant(name, _given(made), [self.case], otherwise="no element depends on two elements of it")
 
 
 # ---------------------------------------------------------------------------------------- precision
 
 
-def _forbidden(suite: Suite, trial: Trial) -> None:
-    """Plant arithmetic of fewer bits than `strict` grants, in the outputs that can show it."""
+def _coarser(suite: Suite, trial: Trial) -> None:
+    """Plant float32 arithmetic where all is float64 and the policy is strict."""
     ir = suite.ir
-    shown = {t.name for t in ir.outputs if t.dtype in {"float32", "float64"}}
-    texts = {n: with_narrow_products(suite.reference, BITS[n]) or suite.reference for n in forbidden(ir)}
-    if ir.numerics.precision == "strict" and {t.dtype for t in ir.tensors if t.dtype in FLOATS} == {
-        "float64"
-    }:
-        texts[FLOAT32_FOR_64] = in_float32(suite.reference)
+    if ir.numerics.precision != "strict" or {t.dtype for t in ir.tensors if t.dtype in FLOATS} != {"float64"}:
+        return
     first = _telling(trial)
-    rest = [c for c in trial.cases if c not in first]
-    for name, text in texts.items():
-        for cases in (first, rest):
-            made = _emulated(suite, trial, name, text, cases)
-            trial.plant(name, _given({k: v for k, v in made.items() if k[1] in shown}), cases)
-            if not trial.undecided([name]):
-                break
+    for cases in (first, [c for c in trial.cases if c not in first]):
+        made = _emulated(suite, trial, in_float32(suite.reference), (FLOAT32_FOR_64,), cases)
+        trial.plant(FLOAT32_FOR_64, _given(made[FLOAT32_FOR_64]), cases)
+        if not trial.undecided([FLOAT32_FOR_64]):
+            return
 
 
-def _emulated(suite: Suite, trial: Trial, name: str, text: str, cases: Sequence[Case]) -> Planted:
-    """Return what a reference of fewer bits says, where it answers and its answer can be held."""
-    questions = [
-        Question(
-            {t.name: narrowed(name, t.dtype, trial.inputs[c.id][t.name]) for t in suite.ir.inputs},
-            c.dims,
-            c.scalars,
-        )
-        for c in cases
-    ]
-    truths = suite.ask_each(text, questions) if questions else []
+def _emulated(
+    suite: Suite, trial: Trial, text: str, names: Sequence[str], cases: Sequence[Case]
+) -> dict[str, Planted]:
+    """Return what a text of fewer bits says under each name, where it answers and its answer can be held."""
+    made: dict[str, Planted] = {n: {} for n in names}
+    asked = [(n, c) for n in names for c in cases]
+    questions = [emulation(suite.ir, Question(trial.inputs[c.id], c.dims, c.scalars), n) for n, c in asked]
+    truths = suite.ask_each(text, questions) if asked else []
     if isinstance(truths, ReferenceFault):
-        return {}
-    return {
-        (c.id, n): a
-        for c, t in zip(cases, truths, strict=True)
-        if t is not None and unusable(suite.ir, t) is None
-        for n, a in t.arrays.items()
-    }
+        return made
+    for (name, case), truth in zip(asked, truths, strict=True):
+        if truth is not None and unusable(suite.ir, truth) is None:
+            made[name] |= {(case.id, n): a for n, a in truth.arrays.items()}
+    return made
 
 
 def _honest(suite: Suite, trial: Trial) -> tuple[dict[str, bool], dict[str, str]]:
     """Return which honest outputs are accepted, and why others could not be made."""
     honest = {"rounded truth": trial.accepts({c.id: trial.answers[c.id].arrays for c in trial.cases})}
-    unmeasured = {}
     free = permuted_ties(suite.ir, trial.cases, trial.answers, trial.inputs, free=True)
     if free:
         honest["other ties"] = trial.accepts(_whole(trial, free))
     floats = {t.dtype for t in suite.ir.tensors if t.dtype in FLOATS}
     if not floats or "float64" in floats:
-        unmeasured[FLOAT32] = (
-            "the problem is one of float64" if floats else "no tensor holds floating-point numbers"
-        )
-    else:
-        single = in_float32(suite.reference)
-        texts = {FLOAT32: single} | {
-            n: with_narrow_products(single, BITS[n]) or single for n in allowed(suite.ir)
+        return honest, {
+            FLOAT32: "the problem is one of float64" if floats else "no tensor holds floating-point numbers"
         }
-        for name, text in texts.items():
-            made = _emulated(suite, trial, name, text, trial.cases)
-            if made:
-                honest[name] = trial.accepts(_whole(trial, made))
-            else:
-                unmeasured[name] = "the reference cannot be evaluated in float32"
-    return honest, unmeasured
+    single = in_float32(suite.reference)
+    names = (FLOAT32, *allowed(suite.ir))
+    made = _emulated(suite, trial, narrowing(single) if len(names) > 1 else single, names, trial.cases)
+    honest |= {n: trial.accepts(_whole(trial, made[n])) for n in names if made[n]}
+    return honest, {n: "the reference cannot be evaluated in float32" for n in names if not made[n]}
 
 
 def _whole(trial: Trial, made: Planted) -> dict[str, dict[str, Array]]:

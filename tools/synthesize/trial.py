@@ -37,6 +37,7 @@ class Trial:
     inputs: Mapping[str, Mapping[str, Array]]
     compare: Compare
     _states: dict[str, tuple[_State, str]] = field(default_factory=dict)
+    _otherwise: dict[str, str] = field(default_factory=dict)
     _right: dict[str, dict[str, Array]] = field(default_factory=dict)
 
     def right(self, case: Case) -> dict[str, Array]:
@@ -49,11 +50,20 @@ class Trial:
         """Return what a plant is called in one output."""
         return name if len(self.ir.outputs) == 1 else f"{name} ({tensor.name})"
 
-    def plant(self, name: str, make: Make, cases: Sequence[Case] | None = None) -> None:
+    def plant(
+        self, name: str, make: Make, cases: Sequence[Case] | None = None, *, otherwise: str = NO_MEANING
+    ) -> None:
         """Put a wrong output to the comparison, in each output of the IR.
 
         What earlier cases said stands: a plant that was rejected once is rejected.
+
+        Args:
+            name: What it is called.
+            make: Makes it of the right output.
+            cases: Where it is planted; `None`: in all.
+            otherwise: Why it is skipped where `make` gives nothing in any case.
         """
+        self._otherwise[name] = otherwise
         for tensor in self.ir.outputs:
             label = self.label(name, tensor)
             state, where = self._states.get(label, ("no meaning", ""))
@@ -140,8 +150,15 @@ class Trial:
 
     def skipped(self) -> dict[str, str]:
         """Return why each of the others is no wrong output here."""
-        reasons = {"no meaning": NO_MEANING, "same": EQUALS_TRUTH, "rounding": WITHIN_ROUNDING}
-        return {label: reasons[s] for label, (s, _) in self._states.items() if s in reasons}
+        whys = {"same": EQUALS_TRUTH, "rounding": WITHIN_ROUNDING}
+        found = {}
+        for name, otherwise in self._otherwise.items():
+            for tensor in self.ir.outputs:
+                label = self.label(name, tensor)
+                state = self._states[label][0]
+                if state not in {"passed", "rejected"}:
+                    found[label] = whys.get(state, otherwise)
+        return found
 
 
 def arithmetic_unit(ir: KernelIR, tensor: Tensor) -> float:
