@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_openai.chat_models import _client_utils
 from pydantic import SecretStr
 from tests.fakes.openai_server import HTML, Answer, OpenAIServer, failure, openai_server
 from tests.fakes.services import FakeServices
@@ -57,6 +58,8 @@ def close() -> Iterator[list[OpenAIChat]]:
     yield models
     for model in models:
         model.root_client.close()
+    # langchain-openai keeps a client for each address, and a later server may get the port of an earlier one.
+    _client_utils._cached_sync_httpx_client.cache_clear()
 
 
 def test_a_plain_call(tmp_path: Path, close: list[OpenAIChat]) -> None:

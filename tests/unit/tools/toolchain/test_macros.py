@@ -55,20 +55,20 @@ def test_a_bomb_is_given_up_at_once() -> None:
     levels = (
         "\n".join(f"#define B{i} {f'B{i + 1} ' * 50}" for i in range(9)) + "\n#define B9 __shared__\nB0\n"
     )
-    began = time.monotonic()
+    began = time.process_time()
 
     assert expand_hiding(levels) == levels
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_bomb_is_counted_without_being_expanded() -> None:
     doubled = "\n".join(f"#define A{i + 1} {f'A{i} ' * 8}" for i in range(8))
     source = f"#define A0 1.f +\n{doubled}\nvoid f(float* y) {{ y[0] = A8 0.f; }}\n"
-    began = time.monotonic()
+    began = time.process_time()
 
     assert expanded_words(source) > 16_000_000
     assert any("expand to" in r.text for r in inspect(source).violations)
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(

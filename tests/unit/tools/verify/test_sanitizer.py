@@ -231,7 +231,7 @@ def test_a_tool_that_hangs_is_ended_with_all_it_started(
     began = time.monotonic()
     found = watched(tmp_path, body)
 
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 50
     assert found.accepted
     assert "did not end within 2 s" in found.stage("sanitizer").detail
     for pid in pids.read_text().split():
