@@ -159,14 +159,16 @@ def _docstring(text: str | None) -> list[str]:
 
 
 def _plugins() -> list[str]:
-    from cuda_harness.agents.llm.providers import GROUP as PROVIDERS
-    from cuda_harness.tools.execute.registry import GROUP as EXECUTORS
-    from cuda_harness.tools.plugins import SKILLS
+    from cuda_harness.tools.plugins import EXECUTORS, PROFILERS, PROVIDERS, SKILLS
 
     rows = [
         (f"`{PROVIDERS}`", "a function `(argument, *, role, settings)` that returns a LangChain chat model"),
         (f"`{EXECUTORS}`", "a function `(argument, *, settings, cancel)` that returns an executor"),
         (f"`{SKILLS}`", "a folder, or a function that returns one; notes in its `skills/`"),
+        (
+            f"`{PROFILERS}`",
+            "a function `(*, profile, kernel, ir, verdict, timing)` that returns a better profile, or `None`",
+        ),
     ]
     return ["## Entry points", "", *_table(("group", "object"), rows)]
 

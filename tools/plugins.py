@@ -1,5 +1,10 @@
-"""Plug-ins of other packages, found by entry points; one that breaks is named, with the package it comes from."""
+"""What is found by name: our own parts from a table, those of other packages by entry points.
 
+A plug-in that breaks is named, with the package it comes from.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
@@ -8,6 +13,12 @@ from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import Profile, Timing, TimingNotMeasured, Verdict
+
+EXECUTORS = "cuda_harness.executors"
+"""Group of functions `(argument, *, settings, cancel)` that return an executor."""
+
+PROVIDERS = "cuda_harness.providers"
+"""Group of functions `(argument, *, role, settings)` that return a chat model."""
 
 SKILLS = "cuda_harness.skills"
 """Group of folders with skill notes: the object is a path, or a function without arguments that returns one; the notes
@@ -20,6 +31,17 @@ PROFILERS = "cuda_harness.profilers"
 def registered(group: str) -> list[EntryPoint]:
     """Return the plug-ins of a group, sorted by name."""
     return sorted(entry_points(group=group), key=lambda e: e.name)
+
+
+def known(group: str, built_in: Mapping[str, str]) -> dict[str, str]:
+    """Return short name -> `module:attribute` of a group's plug-ins and of our own, whose names nobody takes over."""
+    return {**{e.name: e.value for e in registered(group)}, **built_in}
+
+
+def attribute(where: str) -> Any:  # noqa: ANN401 - whatever is called so
+    """Return what `module:attribute` names; whatever importing it raises passes through."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
 
 
 def load(plugin: EntryPoint) -> Any:  # noqa: ANN401 - whatever the plug-in registers

@@ -1,12 +1,11 @@
 """Chat models by SPEC, loaded on demand; others are registered under the entry point `cuda_harness.providers`."""
 
 from collections.abc import Callable
-from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.settings import Settings
+from cuda_harness.tools import plugins
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -18,14 +17,12 @@ _BUILT_IN: dict[str, str] = {
     "record": "cuda_harness.agents.llm.recording:make_record",
 }
 _FORMS = {"openai": "openai:NAME", "replay": "replay:FILE", "record": "record:FILE:SPEC"}
-GROUP = "cuda_harness.providers"
 DEFAULT_OPENAI_MODEL = "gpt-5.1"
 
 
 def known() -> dict[str, str]:
     """Return short name -> `module:attribute` of every provider."""
-    plugins = {e.name: e.value for e in entry_points(group=GROUP)}
-    return {**plugins, **_BUILT_IN}
+    return plugins.known(plugins.PROVIDERS, _BUILT_IN)
 
 
 def chat_model(spec: "str | BaseChatModel | None", *, role: str, settings: Settings) -> "BaseChatModel":
@@ -51,9 +48,8 @@ def chat_model(spec: "str | BaseChatModel | None", *, role: str, settings: Setti
 
 
 def _load(name: str, target: str) -> Callable[..., Any]:
-    module, _, attribute = target.partition(":")
     try:
-        factory: Callable[..., Any] = getattr(import_module(module), attribute)
+        factory: Callable[..., Any] = plugins.attribute(target)
     except (ImportError, AttributeError) as exc:
         msg = f"the provider {name!r} cannot be loaded from {target!r}: {exc}"
         raise ConfigError(msg, remedy="install or mend the package that provides it") from exc

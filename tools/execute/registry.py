@@ -4,28 +4,23 @@ import os
 import threading
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
 from cuda_harness.state.errors import ConfigError, ExecutorUnavailable, HarnessError
 from cuda_harness.state.settings import Settings
+from cuda_harness.tools import plugins
 from cuda_harness.tools.execute.protocol import Executor
 
 _BUILT_IN: dict[str, str] = {
     "cpu": "cuda_harness.tools.execute.cpu.executor:make",
     "cuda": "cuda_harness.tools.execute.cuda.executor:make",
 }
-GROUP = "cuda_harness.executors"
-
 Factory = Callable[..., Executor]
 
 
 def known() -> dict[str, str]:
     """Return short name -> `module:attribute` of every executor."""
-    plugins = {e.name: e.value for e in entry_points(group=GROUP)}
-    return {**plugins, **_BUILT_IN}
+    return plugins.known(plugins.EXECUTORS, _BUILT_IN)
 
 
 def executor(name: str, *, settings: Settings, cancel: threading.Event | None = None) -> Executor:
@@ -65,12 +60,10 @@ def has_gpu(devices: Path = Path("/dev")) -> bool:
 
 
 def _load(name: str, where: str) -> Factory:
-    module, _, attribute = where.partition(":")
     try:
-        found: Any = getattr(import_module(module), attribute)
+        made: Factory = plugins.attribute(where)
     except Exception as exc:
         raise ExecutorUnavailable(
             name, f"loading {where!r} failed: {exc}", remedy="reinstall or remove it"
         ) from exc
-    made: Factory = found
     return made
