@@ -157,7 +157,7 @@ def _given(
             return np.full(shape, spec.mean + 0.5 * spec.std) if same else base
         case "uniform":
             low, high = _bound(spec.low, 0.0, case.dims), _bound(spec.high, 1.0, case.dims)
-            base = low + (high - low) * rng.random(shape)
+            base = low + (high - low) * _unit(shape, rng, few=few)
             return (
                 np.full(shape, (low + high) / 2)
                 if same
@@ -176,7 +176,8 @@ def _given(
             values = rng.integers(low, max(top, low + 1), size=shape)
             return np.sort(values, axis=-1) if case.regime == "sorted" and shape else values
         case "sorted":
-            return np.sort(spec.mean + spec.std * rng.standard_normal(shape), axis=-1)
+            drawn = rng.standard_normal(shape)
+            return np.sort(spec.mean + spec.std * (np.round(drawn * 4) / 4 if few else drawn), axis=-1)
         case "permutation":
             return _rows(shape, rng.permutation)
         case "one_hot":
@@ -192,13 +193,20 @@ def _given(
         case "positive":
             high = _bound(spec.high, 4.0, case.dims)
             low = max(_bound(spec.low, 0.05, case.dims), 0.0)
-            return np.full(shape, 1.0) if same else low + (high - low) * rng.random(shape)
+            return (
+                np.full(shape, (low + high) / 2) if same else low + (high - low) * _unit(shape, rng, few=few)
+            )
         case "spd":
             n = shape[-1]
             a = rng.standard_normal(shape)
             return a @ np.swapaxes(a, -1, -2) / n + np.eye(n) * 1.5
         case _:
             return _offsets(spec, size, case, rng, ir)
+
+
+def _unit(shape: tuple[int, ...], rng: np.random.Generator, *, few: bool) -> Array:
+    """Return values between 0 and 1, 1 left out; few: of eight different ones, so that equal values occur."""
+    return (rng.integers(0, 8, size=shape) + 0.5) / 8 if few else rng.random(shape)
 
 
 def _rows(shape: tuple[int, ...], make: Any) -> Array:  # noqa: ANN401 - a function of the row's length

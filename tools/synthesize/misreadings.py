@@ -99,12 +99,14 @@ def _axes(ir: KernelIR, case: Case, inputs: Mapping[str, Array]) -> Iterator[Mis
 
 
 def _pairs(ir: KernelIR) -> list[tuple[str, str]]:
-    """Return pairs of dims that are axes of one input, those of the last axes first."""
+    """Return pairs of dims that are axes of one input, in the IR's order; those of the last axes first."""
     found: list[tuple[str, str]] = []
+    order = [d.name for d in ir.dims]
     for tensor in ir.inputs:
-        names = [e.text for e in reversed(tensor.shape) if e.text in {d.name for d in ir.dims}]
-        for pair in combinations(dict.fromkeys(names), 2):
-            if not tensor.unused and pair not in found and pair[::-1] not in found:
+        names = [e.text for e in reversed(tensor.shape) if e.text in order]
+        for one, two in combinations(dict.fromkeys(names), 2):
+            pair = (one, two) if order.index(one) < order.index(two) else (two, one)
+            if not tensor.unused and pair not in found:
                 found.append(pair)
     return found[:_PAIRS]
 

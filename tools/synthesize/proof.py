@@ -55,7 +55,7 @@ def prove(suite: Suite, compare: Compare, *, tunables: Sequence[int] = ()) -> Su
         if isinstance(proof, ReferenceFault) or proof.passed or not all(proof.honest.values()):
             break
         more = suite.further_cases(number)
-        stronger = _prove(suite, compare, [*cases, *more])
+        stronger = _prove(suite, compare, [*cases, *more], newest=more)
         if isinstance(stronger, ReferenceFault):
             return stronger
         if sum(not p.rejected for p in stronger.plants) < sum(not p.rejected for p in proof.plants):
@@ -65,7 +65,9 @@ def prove(suite: Suite, compare: Compare, *, tunables: Sequence[int] = ()) -> Su
     return proof
 
 
-def _prove(suite: Suite, compare: Compare, cases: Sequence[Case]) -> SuiteProof | ReferenceFault:
+def _prove(
+    suite: Suite, compare: Compare, cases: Sequence[Case], *, newest: Sequence[Case] = ()
+) -> SuiteProof | ReferenceFault:
     answers = suite.answers(cases)
     if isinstance(answers, ReferenceFault):
         return answers
@@ -81,7 +83,7 @@ def _prove(suite: Suite, compare: Compare, cases: Sequence[Case]) -> SuiteProof 
         trial.plant(name, _given(made))
     ties = permuted_ties(suite.ir, live, answers, trial.inputs, free=False)
     trial.plant(OTHER_TIES, _given(ties), otherwise="it orders no equal values in any case")
-    refused = _misread(suite, trial)
+    refused = _misread(suite, trial, newest)
     _coarser(suite, trial)
     honest, unmeasured = _honest(suite, trial)
     skipped = {**trial.skipped(), **refused, **unmeasured}
@@ -114,7 +116,7 @@ def _excused(suite: Suite, trial: Trial, skipped: dict[str, str]) -> tuple[Any, 
 # -------------------------------------------------------------------------------------- misreadings
 
 
-def _misread(suite: Suite, trial: Trial) -> dict[str, str]:
+def _misread(suite: Suite, trial: Trial, newest: Sequence[Case]) -> dict[str, str]:
     """Plant what the reference says of inputs that are read wrongly; return why some of it cannot be planted.
 
     A few small cases come first; what they have not rejected is asked in others.
@@ -122,8 +124,9 @@ def _misread(suite: Suite, trial: Trial) -> dict[str, str]:
     text = narrowing(suite.reference)
     first = _telling(trial)
     asked = _readings(suite, trial, first)
-    taps = _Taps(suite, trial)
-    truths = suite.ask_each(text, [*(m.question for _, m in asked), *taps.questions])
+    taps = [_Taps(suite, trial, part) for part in (trial.cases, newest) if part]
+    probed = [q for t in taps for q in t.questions]
+    truths = suite.ask_each(text, [*(m.question for _, m in asked), *probed])
     if isinstance(
         truths, ReferenceFault
     ):  # one question ends it for all: the scalars at least are within the domain
@@ -134,7 +137,9 @@ def _misread(suite: Suite, trial: Trial) -> dict[str, str]:
             return refused | {m.name: f"{REFUSED}: {truths.message}" for _, m in asked}
     else:
         refused = {}
-        taps.plant(trial, truths[len(asked) :])
+        told = iter(truths[len(asked) :])
+        for t in taps:
+            t.plant(trial, [next(told) for _ in t.questions])
     planted = _plant(trial, asked, truths[: len(asked)], first)
     refused |= {m.name: REFUSED for _, m in asked if m.name not in planted}
     rest = [c for c in trial.cases if c not in first]
@@ -193,8 +198,9 @@ def _telling(trial: Trial) -> list[Case]:
 class _Taps:
     """A small case without one element of an input each: which outputs depend on it, and what they are without it."""
 
-    def __init__(self, suite: Suite, trial: Trial) -> None:
-        wide = [c for c in trial.cases if min(c.dims.values(), default=3) > 2] or list(trial.cases)
+    def __init__(self, suite: Suite, trial: Trial, cases: Sequence[Case]) -> None:
+        known = [c for c in cases if c.id in trial.answers] or trial.cases
+        wide = [c for c in known if min(c.dims.values(), default=3) > 2] or known
         self.case = min(wide, key=lambda c: (c.regime != "normal", elements(suite.ir, c.dims)))
         given = trial.inputs[self.case.id]
         self._tensors = [t for t in suite.ir.inputs if not t.unused][:3]

@@ -77,18 +77,35 @@ def examine_suite(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failure
     same = _identity(suite.ir, proof)
     if same is not None:
         return Failure(stage="shapes", class_="oracle", message=same)
-    if not proof.passed:
-        missed = [p.name for p in proof.plants if not p.rejected]
-        unfair = [n for n, ok in proof.honest.items() if not ok]
-        text = (
-            f"the suite does not reject: {', '.join(missed)}"
-            if missed
-            else f"the suite rejects what is right: {', '.join(unfair) or 'all'}"
-        )
-        return Failure(
-            stage="shapes", class_="weak_suite", message=text, evidence={"missed": missed, "unfair": unfair}
-        )
-    return proof
+    return proof if proof.passed else _weakness(suite, proof)
+
+
+def _weakness(suite: Suite, proof: SuiteProof) -> Failure:
+    """Return what a suite cannot tell apart, and whose words may be the reason."""
+    missed = [p.name for p in proof.plants if not p.rejected]
+    unfair = [n for n, ok in proof.honest.items() if not ok]
+    reasons = []
+    if missed:
+        text = f"the suite does not reject: {', '.join(missed)}"
+        stated = [
+            t.name for t in suite.ir.outputs if t.compare is not None and (t.compare.rtol or t.compare.atol)
+        ]
+        reasons += [f"the tolerance that ir.json states for {n!r}" for n in stated]
+        reasons += [f"the domain that inputs.json gives {n!r}" for n in suite.specs.specs]
+    elif unfair:
+        text = f"the suite rejects what is right: {', '.join(unfair)}"
+    elif "all" in proof.skipped:
+        text = f"the suite has no case with a truth: {proof.skipped['all']}"
+    else:
+        text = "the suite has nothing to tell apart: no wrong output differs from the truth in any case"
+    if reasons:
+        text += f"; what may be too lenient: {', '.join(reasons[:4])}"
+    return Failure(
+        stage="shapes",
+        class_="weak_suite",
+        message=text[:3_000],
+        evidence={"missed": missed, "unfair": unfair},
+    )
 
 
 _COPYING = re.compile(
