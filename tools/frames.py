@@ -4,17 +4,30 @@
 nothing is ever unpickled.
 """
 
+import contextlib
+import fcntl
 import io
 import json
+import os
 import struct
 from collections.abc import Sequence
 from typing import IO, Any
 
 LENGTH = struct.Struct("<Q")
 MAX_HEADER = 64 << 20
+PIPE_BYTES = 1 << 20
+"""What a pipe for arrays holds: sixteen times fewer turns between writer and reader than with the default."""
 
 Blob = bytes | memoryview
 """What can be written: bytes, or a view of bytes that are not copied first."""
+
+
+def wide_pipe() -> tuple[int, int]:
+    """Return the ends of a new pipe of `PIPE_BYTES`, or of the default size where the system allows no more."""
+    ends = os.pipe()
+    with contextlib.suppress(OSError, AttributeError):
+        fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return ends
 
 
 def write_frame(stream: IO[bytes], header: dict[str, Any], blobs: Sequence[Blob] = ()) -> None:
@@ -52,8 +65,8 @@ def read_frame(stream: IO[bytes], *, max_bytes: int) -> tuple[dict[str, Any], li
 
 
 def _exactly(stream: IO[bytes], size: int) -> bytes:
-    # A buffered reader puts all of it into one piece of memory; others give what has come.
-    most = size if isinstance(stream, io.BufferedReader) else 1 << 24
+    # These put all of it into one piece of memory; others give what has come.
+    most = size if isinstance(stream, io.BufferedReader | io.BytesIO) else 1 << 24
     parts, left = [], size
     while left:
         part = stream.read(min(left, most))

@@ -18,7 +18,7 @@ import numpy as np
 from cuda_harness.state.errors import SandboxUnavailable, ToolchainError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.tools.execute.dtypes import to_reference
-from cuda_harness.tools.frames import read_frame, write_frame
+from cuda_harness.tools.frames import PIPE_BYTES, read_frame, wide_pipe, write_frame
 from cuda_harness.tools.process import allowed_environment, die_with_parent
 from cuda_harness.tools.synthesize.reference_child import ENDED, describe_arrays
 from cuda_harness.tools.synthesize.reply import (
@@ -146,7 +146,7 @@ class ReferenceRunner:
         if self._process is not None and self._process.poll() is None:
             return
         self._stop()
-        read_end, write_end = os.pipe()
+        read_end, write_end = wide_pipe()
         environment = allowed_environment(
             {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         )
@@ -156,7 +156,7 @@ class ReferenceRunner:
         try:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                pass_fds=(write_end,), start_new_session=True, env=environment, preexec_fn=die_with_parent,
+                pass_fds=(write_end,), start_new_session=True, env=environment, preexec_fn=die_with_parent, pipesize=PIPE_BYTES,
             )  # fmt: skip
         except OSError as exc:
             msg = f"the reference process does not start: {exc}"

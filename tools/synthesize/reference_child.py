@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from cuda_harness.tools.frames import LENGTH, read_frame, write_frame
+from cuda_harness.tools.frames import LENGTH, read_frame, wide_pipe, write_frame
 
 MAX_QUESTION = 64 << 30
 ENDED = {"exited": 0, "killed": 1, "hung": 2, "too_large": 3}
@@ -134,7 +134,7 @@ def main() -> None:
         except EOFError:
             return
         load_scipy(header["source"])
-        read_end, write_end = os.pipe()
+        read_end, write_end = wide_pipe()
         child = os.fork()
         if child == 0:
             os.close(read_end)

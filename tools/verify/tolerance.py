@@ -55,6 +55,10 @@ class Tolerance:
     """Unit roundoff of the arithmetic that was assumed."""
 
 
+_BLOCK = 1 << 17
+"""Elements of one piece of a sum: its temporaries stay in the cache."""
+
+
 def accumulation_unit(ir: KernelIR, tensor: Tensor) -> float:
     """Return the unit roundoff of honest arithmetic for this output: float32 sums for 16-bit types."""
     if ir.numerics.precision == "allow_half":
@@ -144,7 +148,11 @@ def root_mean_square(values: Array) -> float:
     largest = float(np.max(np.abs(values))) if values.size else 0.0
     if largest == 0.0:
         return 0.0
-    return largest * float(np.sqrt(np.mean(np.square(values / largest))))
+    flat, total = np.ravel(values), 0.0
+    for first in range(0, flat.size, _BLOCK):
+        scaled = flat[first : first + _BLOCK] / largest
+        total += float(np.sum(np.square(scaled, out=scaled)))
+    return largest * float(np.sqrt(total / flat.size))
 
 
 def _reduction_length(expr: Any, dims: Mapping[str, int]) -> float:  # noqa: ANN401 - Expr or None
