@@ -17,8 +17,10 @@ from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.agents.llm.offline.planning.shapes import Shaper
 from cuda_harness.agents.llm.offline.planning.stages import Stage
 from cuda_harness.tools.formula.nodes import (
+    Name,
     Negate,
     Node,
+    accesses,
 )
 
 REDUCING = frozenset({"reduce", "norm", "moment", "lse"})
@@ -104,6 +106,8 @@ class Builder:
     def finish(self) -> None:
         """Write the current value to the output."""
         recipe = self.recipe
+        if "in_place" in self.details.flags:
+            self._update_in_place()
         inout = next((t["name"] for t in recipe.tensors if t["role"] == "inout"), None)
         if inout is not None:
             from cuda_harness.tools.formula.nodes import Statement
@@ -114,6 +118,21 @@ class Builder:
             return
         output = self.output if self.output not in recipe.names() else "out"
         recipe.finish(output, dtype=self.dtype, compare=self.compare, op=self.op)
+
+    def _update_in_place(self) -> None:
+        """Make the first input the output as well; raises Refusal where an element needs more than its own place."""
+        recipe = self.recipe
+        if any(t["role"] == "inout" for t in recipe.tensors):
+            return
+        own = tuple(Name(v) for v, _ in recipe.axes)
+        shape, dtype = [d for _, d in recipe.axes], self.dtype or recipe.dtype
+        fitting = [t for t in recipe.tensors if t["shape"] == shape and t["dtype"] == dtype]
+        alone = not recipe.statements and all(a.indices == own for a in accesses(recipe.value))
+        if len(fitting) != 1 or not alone or self.compare is not None:
+            msg = "the templates do only element-wise work on one array in place; leave 'in place' out to get an array of its own"
+            raise Refusal(msg)
+        (first,) = fitting
+        first["role"] = "inout"
 
 
 _HANDLERS: dict[str, Callable[[Builder, Stage], None]] = {

@@ -129,11 +129,17 @@ _ALL = (
     r"\bglobal(?:ly)?|overall|full(?= (?:sum|reduction|array))|grand",
 )  # fmt: skip
 _AMBIGUOUS = r"(?:over|along) (?:the )?(?:rows|columns)"
+_EITHER_WAY = r"(?:sum|add|total|averag)(?:s|es|e|ing|ming)?(?: up| together)? (?:all )?(?:of )?(?:the )?(?:rows|columns)"
+"""Adding the rows gives one row, or one number for each row: nobody can tell."""
 
 
 def read_axis(text: Marked, details: Details) -> None:
     """Take the axis out of the text; two different ones contradict each other."""
     found: list[tuple[int | str, str]] = []
+    either = re.search(rf"\b(?:{_EITHER_WAY})\b", text.text)
+    if either is not None:
+        msg = f"{either[0]!r} can be read both ways; say 'of each row', 'of each column' or 'axis=1'"
+        raise Refusal(msg)
     match = text.take(
         r"\b(?:(?:over|along|across|on|in|for) )?(?:the )?(?:axis|dim|dimension) ?(?:=|:|number)? ?(?P<axis>-?\d)(?!\d| ?(?:x|by)\b)"
     )

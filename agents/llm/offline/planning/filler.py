@@ -46,7 +46,7 @@ PHRASES: tuple[str, ...] = (
     r"of (?:the )?same (?:shape|size|length|dimensions?)(?: and (?:data )?type)?(?: as (?:the )?inputs?)?", r"same (?:shape|size) as (?:the )?inputs?",
     r"element by element|element wise|elementwise|component wise|componentwise|pointwise|point wise",
     r"in row major(?: order| layout| format)?|row major(?: order| layout)?", r"(?:as|into) (?:a |an )?(?:new|separate) (?:array|vector|matrix|tensor|buffer)",
-    r"deterministic(?:ally)?|without atomics|no atomics|without (?:using )?(?:float )?atomic operations", r"(?:a|the) total of",
+    r"deterministic(?:ally)?|without atomics|no atomics|without (?:using )?(?:float )?atomic operations", r"(?:a|the) total of(?= \d)",
     r"(?:one|a single) (?:value|number|result|output|scalar) (?:per|for each|for every) (?:row|column)", r"which is (?:a|the)|that is",
     r"where (?:x|y|a|b|c|the input|the inputs|both)(?: and [a-z])? (?:is|are) (?:an? |the )?(?:input )?(?:vectors?|arrays?|matri(?:x|ces)|tensors?)",
     r"(?:is|are) (?:both )?(?:a )?contiguous", r"(?:for )?(?:all |every |each )?(?:index )?0 <= [ijk] < [a-z0-9]+",

@@ -160,6 +160,8 @@ class FormulaAxes:
             if dim is not None:
                 self.sizes.used_names.add(name)
                 put(dim, value, f"{name} = {value}")
+        for name, value in self.formulas.sizes.items():
+            put(self.dims_of[name], value, f"{name} = {value}")
         rows, cols = (
             self.sizes.count("rows", "samples"),
             self.sizes.count("cols", "features", "classes", "channels"),

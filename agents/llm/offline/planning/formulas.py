@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from cuda_harness.agents.llm.offline.planning.numbers import REAL
+from cuda_harness.agents.llm.offline.planning.numbers import NUMBER, REAL, read_size
 from cuda_harness.agents.llm.offline.planning.numerals import plain_numbers
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
 from cuda_harness.tools.formula.nodes import (
@@ -59,6 +59,8 @@ class Formulas:
     rest: str = ""
     values: dict[str, float] = field(default_factory=dict)
     """Values that the text gives to bare names in the formulas (`a = 2.5`), by lower-case name."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """How far an index with a name of more than one letter runs (`col = 20`)."""
 
 
 def find_formulas(request: str) -> Formulas:
@@ -223,6 +225,18 @@ def take_values(formulas: Formulas) -> None:
         match = re.search(pattern, formulas.rest)
         if match is not None:
             formulas.values[name.lower()] = float(match[1])
+            formulas.rest = f"{formulas.rest[: match.start()]} {formulas.rest[match.end() :]}"
+
+
+def take_sizes(formulas: Formulas) -> None:
+    """Move `col = 20` from the text to the sizes, where col is an index of a formula; single letters are read as sizes anyway."""
+    indices = {v for s in formulas.statements for v in (*s.indices, *bound_variables(s.value)) if len(v) > 1}
+    for name in sorted(indices):
+        pattern = rf"(?<![\w.]){re.escape(name)}\s*(?:=|:=|\bis\b)\s*({NUMBER})(?![\w^*/+.]|\s*,?\s*\.\.)"
+        match = re.search(pattern, formulas.rest, re.IGNORECASE)
+        value = read_size(match[1]) if match is not None else None
+        if match is not None and value is not None:
+            formulas.sizes[name] = value
             formulas.rest = f"{formulas.rest[: match.start()]} {formulas.rest[match.end() :]}"
 
 

@@ -52,6 +52,9 @@ def _matrices(recipe: Recipe, shaper: Shaper, *, batched: bool, transposed: tupl
     batch = (
         batch if batch is not None else (named_batch if named_batch is not None else _named(shaper, "batch"))
     )
+    cubes = [s for s in shaper.sizes.shapes if len(s.sizes) == 3] if not batched and not stated else []
+    if len(cubes) == 1 and len(set(cubes[0].sizes)) == 1:
+        stated = [shaper.numbers(cubes[0])[:2]]  # `gemm 256x256x256`: m, n and k, in whatever order
     if any(len(s) == 3 for s in stated):
         batches = {s[0] for s in stated if len(s) == 3} | ({batch} if batch is not None else set())
         if len(batches) > 1:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from cuda_harness.agents.llm.offline.planning.declared import check_interface, split_outputs
 from cuda_harness.agents.llm.offline.planning.equal import same_computation
 from cuda_harness.agents.llm.offline.planning.formula_plan import FormulaPlanner
-from cuda_harness.agents.llm.offline.planning.formulas import Formulas, find_formulas, take_values
+from cuda_harness.agents.llm.offline.planning.formulas import Formulas, find_formulas, take_sizes, take_values
 from cuda_harness.agents.llm.offline.planning.piecewise import with_cases
 from cuda_harness.agents.llm.offline.planning.recipe import Recipe
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
@@ -41,7 +41,8 @@ def plan(request: str) -> dict[str, Any]:
     """
     said = request
     request, declared = split_outputs(request)
-    request = product_in_words(with_cases(without_remarks(without_names(request))))
+    request = product_in_words(with_cases(without_remarks(without_names(layouts_in_words(request)))))
+    request = _SIDE_BY_SIDE.sub("] * ", request)
     try:
         data = _plan(request)
         data["summary"] = " ".join(said.split())[:400]
@@ -59,12 +60,34 @@ def _plan(request: str) -> dict[str, Any]:
         return plan_words(request)
     names = frozenset(_names(formulas) | {"scalars", "constants", "coefficients", "coefficient", "arguments"})
     take_values(formulas)
+    take_sizes(formulas)
     formulas.rest = _without_names(formulas)
     reading = read_words(formulas.rest, known=names)
     by_formula = _plan_formulas(reading, formulas, request)
     if not reading.order:
         return by_formula
     return _agreed(reading, by_formula, formulas, request, names)
+
+
+_SIDE_BY_SIDE = re.compile(r"\]\s+(?=[A-Za-z]\w*\[)")
+"""`P[q,k] V[k,d]`: two factors side by side."""
+_LAYOUTS = re.compile(
+    r"(?i)\b(?:permut(?:e|es|ing)|convert(?:s|ing)?|transpos(?:e|es|ing)|reorder(?:s|ing)?|rearrang(?:e|es|ing)|chang(?:e|es|ing))\b"
+    r"(?P<what>[^.;]*?)\b(?:from )?(?P<old>nchw|nhwc)\b(?P<more>[^.;]*?)\b(?:in)?to (?:an? )?(?P<new>nchw|nhwc)\b(?: layout| format| order)?"
+)
+
+
+def layouts_in_words(request: str) -> str:
+    """Return the request with `permute an NCHW tensor to NHWC` said as a formula."""
+
+    def say(match: re.Match[str]) -> str:
+        old, new = match["old"].lower(), match["new"].lower()
+        if old == new:
+            return match[0]
+        left, right = (",".join(layout) for layout in (new, old))
+        return f"y[{left}] = x[{right}] with {match['what']} {match['more']} "
+
+    return _LAYOUTS.sub(say, request)
 
 
 _EQUATION = re.compile(
@@ -86,8 +109,14 @@ def product_in_words(request: str) -> str:
         words = "" if re.search(names, request) else " matrix-vector product "
         return words + (", then add a bias " if match["b"] else "")
 
+    def turned(match: re.Match[str]) -> str:
+        words = "" if re.search(names, request) else " matrix multiplication "
+        side = "first" if match["at"] else "second"
+        return f"{words} with the {side} matrix transposed "
+
     def say(match: re.Match[str]) -> str:
-        if match["op"] != "@" and (not spoken or elementwise):
+        turned_capitals = (match["at"] or match["bt"]) and (match["a"] + match["b"]).isupper()
+        if match["op"] != "@" and not turned_capitals and (not spoken or elementwise):
             return match[0]
         named = re.search(names, request) is not None
         vector = match["b"].islower() and match["a"].isupper()
@@ -98,11 +127,25 @@ def product_in_words(request: str) -> str:
             words += " with the second matrix transposed "
         return words
 
+    request = _TURNED.sub(r" transpose ", request)
+    request = _FACTORS.sub(turned, request)
+    request = _PAIR.sub(r"\1 @ \2", request)
     request = _AFFINE.sub(affine, request)
     request = _GRAM.sub(" Gram matrix ", request)
     return _EQUATION.sub(say, request)
 
 
+_T = r"(?:\s*\^\s*T\b|\.T\b)"
+_TURNED = re.compile(
+    rf"(?<![\w\])])[A-Z]\s*=\s*[A-Z]{_T}(?=\s*$|[.,;:)]|\s+(?:with|for|where|of|in|and|on|using)\b)"
+)
+"""`B = A^T`."""
+_FACTORS = re.compile(
+    rf"(?<![\w\])=])(?<!=\s)(?P<a>[A-Z])(?:(?P<at>{_T})\s*[@*]?\s*(?!(?P=a)\b)(?P<b>[A-Z])|\s+(?!(?P=a)\b)(?P<c>[A-Z])(?P<bt>{_T}))(?=\s*$|[.,;:)]|\s+(?:with|for|where|of|in|and|on|using)\b)"
+)
+"""`A^T B` or `A B^T` with no result named."""
+_PAIR = re.compile(r"(?<![\w\])])([A-Z]\s*=\s*[A-Z])([A-Z])(?![\w\[(])")
+"""`C = AB`: capital letters side by side are matrices."""
 _AFFINE = re.compile(
     r"(?<![\w\])])[a-z]\s*=\s*[A-Z]\s?[a-z](?P<b>\s*\+\s*[a-z])?(?=\s*$|[.,;:)]|\s+(?:with|for|where|of|in|and|on|using|over)\b)"
 )

@@ -180,6 +180,12 @@ def _named(text: Marked, sizes: Sizes) -> None:
 
 
 def _shapes(text: Marked, sizes: Sizes) -> None:
+    # `a 512x256 by a 256x384 matrix`, `64x64 by 64x64`: `by` stands between two shapes, not within one
+    text.replace(re.compile(rf"(?<=\d) by an? (?={NUMBER}{_TIMES}{NUMBER})"), lambda _m: " and a ")
+    text.replace(
+        re.compile(rf"(?<![\w.])({NUMBER} ?[x×] ?{NUMBER}) (?:by|times) ({NUMBER} ?[x×] ?{NUMBER})(?![\w.])"),
+        lambda m: f"{m[1]} and {m[2]}",
+    )
     bracketed = re.compile(
         rf"(?:\bshapes?\s*(?:of\s*)?[:=]?\s*)?[(\[]\s*(?P<list>{_ITEM}(?:(?:\s*,\s*|{_TIMES}){_ITEM})*\s*,?)\s*[)\]]"
     )

@@ -25,7 +25,7 @@ _ACTIVATION = r"(?: activation| activations| function| functions| nonlinearity| 
 _NOUN = r"(?:vectors?|arrays?|matri(?:x|ces)|tensors?|buffers?|inputs?|operands?)"
 _SHAPES = r"\d+(?:\.\d+)? (?:million|thousand)|\d[\d,]*(?: ?(?:x|by) ?\d[\d,]*)*[kKmM]?|\d+(?:\^|\*\*)\d+|\(\d+(?:, ?\d+)*,?\)"
 _LOOSE = (
-    rf"(?P<mid>(?: (?:each|every|all|the|of|an?|its|it|them|elements?|entry|entries|values?|numbers?|whole|input|result|results|given|in|with|shape|size|length|doubles|floats|ints|integers|float32|float64"
+    rf"(?P<mid>(?: (?:each|every|all|the|of|an?|its|it|them|elements?|entry|entries|values?|numbers?|whole|input|result|results|given|in|with|shape|size|length|doubles|floats?|ints|integers|float32|float64"
     rf"|float16|bfloat16|int32|half|double|precision|single|large|long|flat|1d|2d|batch|rows?|columns?|{_NOUN}|x|y|{_SHAPES}))*?)"
 )
 _SCALAR = r"(?:(?:an? |the |some )?(?:scalar|constant|factor|number|scaling factor|scale factor|scale)(?: (?:factor|value|constant|number))?(?: (?:alpha|beta|a|s|c|k))?|alpha|beta)"
@@ -79,7 +79,7 @@ _UNARY: tuple[tuple[str, str], ...] = (
 _AXIS_FREE = r"(?: (?:row|column)s?)?"
 _MATRIX = r"(?:(?:dense|square|large|small|float32|float64|float16|bfloat16|input|general|row major|the|a|an|\N{LEFT WHITE SQUARE BRACKET}shape\d+\N{RIGHT WHITE SQUARE BRACKET}) )*"
 _SHAPE = r"\N{LEFT WHITE SQUARE BRACKET}shape\d+\N{RIGHT WHITE SQUARE BRACKET}"
-_LETTER = rf"(?: [a-z]\b)?(?: {_SHAPE})?"
+_LETTER = rf"(?: [a-z]\b)?(?: (?:of (?:size |shape )?|with (?:size |shape )?)?{_SHAPE})?"
 _PRODUCT = r"(?:products?|multiplications?|multiply|multiplies|mult)"
 
 _PATTERNS: tuple[tuple[str, str, str], ...] = (
@@ -122,12 +122,12 @@ _PATTERNS: tuple[tuple[str, str, str], ...] = (
     ("product", "matmul", rf"matrix matrix {_PRODUCT}|matrix {_PRODUCT}|matmul|[sdh]?gemm|(?:multiply|multiplies|multiplying) (?:together )?(?:two|2|both|the) {_MATRIX}matrices(?: together)?|products? of (?:two|2|the) {_MATRIX}matrices|(?:multiply|multiplies|multiplying) {_MATRIX}matrices(?: [a-z] and [a-z])?|(?:multiply|multiplies|multiplying) {_MATRIX}matrix{_LETTER} (?:by|with|times|and) (?:the )?(?:transpose of |transposed )?{_MATRIX}(?:matrix{_LETTER}|another matrix)|{_MATRIX}matrix{_LETTER} times {_MATRIX}matrix{_LETTER}|product of {_MATRIX}matrix{_LETTER} and {_MATRIX}matrix{_LETTER}"),
     ("product", "dot", r"dot(?= ?\()|dot(?= (?:each|every|two|vectors?|rows?|of|[a-z])\b)|dot products?|inner products?|scalar products?|[sdh]dot"),
     # moving data
-    ("transpose", "transpose", r"transpos(?:e|es|ing|ition)(?: (?:of|the|a))*(?= matrix| each| every| batch| \N{LEFT WHITE SQUARE BRACKET}|\b)|swap(?:s|ping)? (?:the )?rows and (?:the )?columns|transposed copy|transposed"),
-    ("scan", "exclusive", r"exclusive (?:prefix sums?|scans?|cumulative sums?|cumsum|sum scan)"),
-    ("scan", "prod", r"cumulative products?|cumprod|prefix products?|running products?"),
+    ("transpose", "transpose", r"(?:transpos(?:e|es|ing|ition)|swap(?:s|ping)?|exchang(?:e|es|ing)|permut(?:e|es|ing))(?: of)?(?: the| its)? last two (?:axes|dimensions|dims)|transpos(?:e|es|ing|ition)(?: (?:of|the|a))*(?= matrix| each| every| batch| \N{LEFT WHITE SQUARE BRACKET}|\b)|swap(?:s|ping)? (?:the )?rows and (?:the )?columns|transposed copy|transposed"),
+    ("scan", "exclusive", r"exclusive (?:prefix sums?|scans?|cumulative sums?|cumsum|sum scan)(?: (?:with|by|using) (?:addition|sums?|plus)| \(sum(?=\)))?"),
+    ("scan", "prod", r"(?:inclusive )?(?:cumulative products?|cumprod|prefix products?|running products?)"),
     ("scan", "max", r"cumulative max(?:imum|ima)?|cummax|running max(?:imum)?|prefix max(?:imum)?"),
     ("scan", "min", r"cumulative min(?:imum|ima)?|cummin|running min(?:imum)?|prefix min(?:imum)?"),
-    ("scan", "sum", r"(?:inclusive )?(?:prefix sums?|scans?)|cumulative sums?|cumsum|running (?:sums?|totals?)|inclusive (?:cumulative sum|sum scan)"),
+    ("scan", "sum", r"(?:inclusive )?(?:prefix sums?|scans?)(?: (?:with|by|using) (?:addition|sums?|plus)| \(sum(?=\)))?|cumulative sums?|cumsum|running (?:sums?|totals?)|inclusive (?:cumulative sum|sum scan)"),
     ("reverse", "reverse", r"revers(?:e|es|ed|ing|al)(?: (?:the )?order(?: of)?)?|flip(?:s|ped)?"),
     ("gather", "gather", r"gather(?:s|ing)? (?:of )?(?:the )?rows(?: by (?:their )?(?:index|indices))?|embedding (?:table )?look ?ups?|row gather|look ?up (?:of )?(?:the )?(?:embeddings|rows)"),
     ("blas", "axpby", r"[sd]?axpby"),

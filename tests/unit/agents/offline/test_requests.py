@@ -18,6 +18,31 @@ def sizes(data: dict[str, Any]) -> dict[str, int]:
     return {d["name"]: d["value"] for d in data["dims"]}
 
 
+_PRODUCT = "c[i,j] = sum_k a[i,k]*b[k,j]"
+COMMON: tuple[tuple[str, str, dict[str, int]], ...] = (
+    ("Matrix product of a 512x256 by a 256x384 float32 matrix", _PRODUCT, {"m": 512, "n": 384, "k": 256}),
+    ("Multiply a float16 matrix of 512 by 256 and a float16 matrix of 256 by 512", _PRODUCT, {"m": 512, "n": 512, "k": 256}),
+    ("Batched matrix multiplication: 16 batches of 64x64 by 64x64", "c[b,i,j] = sum_k a[b,i,k]*w[b,k,j]", {"m": 64, "n": 64, "k": 64, "batch": 16}),
+    ("C = AB for float32 matrices of size 512", _PRODUCT, {"m": 512, "n": 512, "k": 512}),
+    ("C = A^T B with A 64x32 and B 64x16", "c[i,j] = sum_k a[k,i]*b[k,j]", {"m": 32, "n": 16, "k": 64}),
+    ("A B^T with A 64x32 and B 16x32", "c[i,j] = sum_k a[i,k]*b[j,k]", {"m": 64, "n": 16, "k": 32}),
+    ("GEMM: (M, N, K) = (256, 512, 128)", _PRODUCT, {"m": 256, "n": 512, "k": 128}),
+    ("Multiply an MxK matrix by a KxN matrix, M=64, K=32, N=48", _PRODUCT, {"m": 64, "n": 48, "k": 32}),
+    ("fp16 GEMM 256x256x256", _PRODUCT, {"m": 256, "n": 256, "k": 256}),
+    ("out[batch, col] = sum_k x[batch, k]*w[k, col], batch = 32, col = 20, k = 50", "out[batch,col] = sum_k x[batch,k]*w[k,col]", {"m": 32, "n": 20, "k": 50}),
+    ("O[q, d] = sum_k P[q, k] V[k, d], q = 16, d = 8, k = 50", "O[q,d] = sum_k P[q,k]*V[k,d]", {"m": 16, "n": 8, "k": 50}),
+    ("Find the maximum and its index in an array of 1000 floats", "argmax = argmax_i x[i]", {"n": 1000}),
+    ("Compute the total of all entries of a 3-D array of shape (10, 20, 30)", "sum = sum_{b,i,j} x[b,i,j]", {"batch": 10, "rows": 20, "cols": 30}),
+    ("Clamp each element of a float array of length 1000 between 0 and 6", "y[i] = clamp(x[i], 0, 6)", {"n": 1000}),
+    ("relu in place on an array of 1000 floats", "x[i] = relu(x[i])", {"n": 1000}),
+    ("Swap the last two axes of a tensor of shape (4, 32, 48)", "y[b,j,i] = x[b,i,j]", {"batch": 4, "rows": 32, "cols": 48}),
+    ("Write B = A^T for A of 100 rows and 200 columns", "y[j,i] = x[i,j]", {"rows": 100, "cols": 200}),
+    ("Permute an NCHW tensor of shape (2, 3, 32, 32) to NHWC", "y[n,h,w,c] = x[n,c,h,w]", {"n_n": 2, "n_h": 32, "n_w": 32, "n_c": 3}),
+    ("inclusive scan with addition over an array of 4096 integers", "y[i] = sum_{k<=i} x[k]", {"n": 4096}),
+    ("exclusive scan (sum) of 1000 floats", "y[i] = sum_{k<i} x[k]", {"n": 1000}),
+    ("inclusive prefix product of 50 floats", "y[i] = prod_{k<=i} x[k]", {"n": 50}),
+)  # fmt: skip
+"""Wordings that people use, one family after the other."""
 UNDERSTOOD: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("Add two vectors of 1M elements", "y[i] = a[i] + b[i]", {"n": 1 << 20}),
     ("vector addition, n = 1,000,000", "y[i] = a[i] + b[i]", {"n": 10**6}),
@@ -86,7 +111,7 @@ UNDERSTOOD: tuple[tuple[str, str, dict[str, int]], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("request_text", "formula", "dims"), UNDERSTOOD)
+@pytest.mark.parametrize(("request_text", "formula", "dims"), [*UNDERSTOOD, *COMMON])
 def test_requests_are_read(request_text: str, formula: str, dims: dict[str, int]) -> None:
     data = plan(request_text)
     assert formula in formulas(data)
@@ -135,6 +160,11 @@ REFUSED: tuple[tuple[str, str], ...] = (
     ("Perform C = alpha*A*B with 256x256 matrices", "say which"),
     ("relu of 0.0005 KiB of doubles", "no whole number"),
     ("a x 0 matrix copy of shape (0, 5)", "size of zero"),
+    ("Sum the rows of a 128x256 float32 matrix", "'sum the rows' can be read both ways"),
+    ("maximum of each row together with the index, 10 x 20", "'the index' is spoken of beside a value"),
+    ("transpose a 64x64 matrix in place", "only element-wise work on one array in place"),
+    ("add b to a in place, 1000 floats", "only element-wise work on one array in place"),
+    ("gemm 256x128x64", "no place for '256x128x64'"),
 )  # fmt: skip
 
 
