@@ -59,23 +59,17 @@ def models(*kernels: Line | str) -> dict[str, ScriptedChatModel]:
     }
 
 
-def test_the_worked_example_passes_the_whole_ladder(tmp_path: Path) -> None:
-    coder = examples("coder-write")
-    scripted = models(reply(cuda=coder["cuda"], json=coder["json"]))
-    result = generate(REQUEST, models=scripted, executor="cpu", out=tmp_path, seed=3)
-    assert result.status == "verified", result.document["verdict"]["failure"]
-    assert result.document["usage"]["calls"] == 4
-    assert result.document["usage"]["input_tokens"] == 400
-    assert result.document["stop"]["reason"] == "verified"
-
-
-def test_a_race_is_found_and_mended_by_its_typed_feedback(tmp_path: Path) -> None:
+def test_a_race_is_found_and_the_worked_example_that_mends_it_passes_the_whole_ladder(tmp_path: Path) -> None:
     coder = examples("coder-write")
     barrier = "  __syncthreads();\n  v = 0.f;\n"
     assert barrier in coder["cuda"]
     racy = coder["cuda"].replace(barrier, "  v = 0.f;\n")
     scripted = models(reply(cuda=racy, json=coder["json"]), reply(cuda=coder["cuda"], json=coder["json"]))
     result = generate(REQUEST, models=scripted, executor="cpu", out=tmp_path, seed=3)
+    assert result.status == "verified", result.document["verdict"]["failure"]
+    assert result.document["stop"]["reason"] == "verified"
+    assert result.document["usage"]["calls"] == 5
+    assert result.document["usage"]["input_tokens"] == 500
     rows = result.document["attempts"]
     assert [(r["strategy"], r["status"]) for r in rows] == [("first", "rejected"), ("repair", "verified")]
     assert rows[0]["failure_class"] in {"data_race", "uninitialized_read"}

@@ -10,7 +10,7 @@ from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.verify.ladder import verify_bundle
 
-pytestmark = pytest.mark.corpus
+pytestmark = pytest.mark.corpus(16)
 SEED = 20_251
 
 
