@@ -1,11 +1,15 @@
 """Ten requests of different families through the whole search on a GPU, with the built-in templates.
 
-`python -m tests.gpu.evolution OUT [SECONDS] [NAME ...]`: OUT/evolution.json and .md.
+`python -m tests.gpu.evolution OUT [SECONDS] [--executor NAME] [--workers N] [NAME ...]`: OUT/evolution.json and .md. Each
+request is a process of its own; what they time, they time one at a time, since timing holds a GPU alone.
 """
 
+import argparse
 import json
+import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +38,7 @@ def search(name: str, out: Path, *, seconds: float, executor: str = "cuda") -> d
     began = time.monotonic()
     result = generate(
         REQUESTS[name], model="offline", executor=executor, out=out / "runs", seed=11,
-        settings=Settings(ladder_seconds=90), budget=Budget(rounds=ROUNDS, branches=2, max_seconds=seconds),
+        settings=Settings(ladder_seconds=120), budget=Budget(rounds=ROUNDS, branches=2, max_seconds=seconds),
     )  # fmt: skip
     attempts = result.state.attempts
     verified = [a for _, a in sorted(attempts.items()) if a.status == "verified"]
@@ -69,21 +73,47 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(out: Path, total: float, names: list[str], executor: str = "cuda") -> list[dict[str, Any]]:
-    """Run the requests until the time is over; writes after each, so that nothing measured is lost."""
-    out.mkdir(parents=True, exist_ok=True)
-    began, rows = time.monotonic(), []
-    for name in names or list(REQUESTS):
-        left = total - (time.monotonic() - began)
-        if left < 20:
-            print(f"{name}: not run, the time was over")
-            continue
-        rows.append(search(name, out, seconds=min(120.0, left - 10), executor=executor))
-        print(json.dumps({k: v for k, v in rows[-1].items() if k != "branches"}))
-        (out / "evolution.json").write_text(json.dumps(rows, indent=1))
-        (out / "evolution.md").write_text(table(rows))
-    return rows
+def in_a_process(name: str, given: argparse.Namespace, until: float) -> dict[str, Any] | None:
+    """Return what the search of one request found, `None` where the time was over or it ended badly; its log stays."""
+    left = until - time.monotonic()
+    if left < 20:
+        return None
+    with (given.out / f"evolution-{name}.log").open("wb") as log:
+        run = subprocess.run(
+            [sys.executable, "-m", "tests.gpu.evolution", str(given.out), str(left - 5), "--executor", given.executor, "--one", name],
+            stdout=subprocess.PIPE, stderr=log, timeout=left + 30, check=False,
+        )  # fmt: skip
+        log.write(run.stdout)
+    lines = run.stdout.decode(errors="replace").splitlines()
+    found: dict[str, Any] | None = json.loads(lines[-1]) if run.returncode == 0 and lines else None
+    return found
+
+
+def main() -> None:
+    """Search for all requests until the time is over; writes after each, so that nothing measured is lost."""
+    parser = argparse.ArgumentParser(prog="tests.gpu.evolution")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("seconds", type=float, nargs="?", default=540.0)
+    parser.add_argument("names", nargs="*", help="requests; none: all")
+    parser.add_argument("--executor", default="cuda:auto")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--one", choices=tuple(REQUESTS), help="search for this request in this process")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.one:
+        print(json.dumps(search(given.one, given.out, seconds=given.seconds, executor=given.executor)))
+        return
+    until, rows = time.monotonic() + given.seconds, []
+    with ThreadPoolExecutor(given.workers) as pool:
+        for name, row in zip(given.names or REQUESTS, pool.map(lambda n: in_a_process(n, given, until), given.names or REQUESTS), strict=True):  # fmt: skip
+            if row is None:
+                print(f"{name}: not run to its end, see evolution-{name}.log", flush=True)
+                continue
+            rows.append(row)
+            print(json.dumps({k: v for k, v in row.items() if k != "branches"}), flush=True)
+            (given.out / "evolution.json").write_text(json.dumps(rows, indent=1))
+            (given.out / "evolution.md").write_text(table(rows))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 540.0, sys.argv[3:])
+    main()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, in one go; installs nothing. Each section is a process with a limit of its own, keeps what it
 # has measured, and can be asked for alone.
-# All of it takes longer than nine minutes: what is left out for time can be asked for in a second call with --only.
+# All of it takes longer than nine minutes: what is left out for time can be asked for in a second call with --only, or beside
+# the first on another GPU (CUDA_VISIBLE_DEVICES). --only tests is every file of tests, --only test_faults one.
 # Usage: tests/gpu/run_all.sh OUT [--only doctor,exports,tests,overhead,library,timing,profile,sanitizer,branches,evolution,suite,corpus,seeds] [--seconds TOTAL]
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
@@ -45,8 +46,13 @@ pytest=("$python" -m pytest -q -m gpu -p no:cacheprovider -p no:benchmark)
 parallel=()
 "$python" -c "import xdist" 2> /dev/null && parallel=(-n 6)
 # Exports compile on the host for seconds each and measure nothing: they run side by side, the rest one after the other.
-section exports 120 "${pytest[@]}" "${parallel[@]}" tests/gpu/test_exports.py --junitxml "$out/exports.xml"
-section tests 260 "${pytest[@]}" tests/gpu --ignore tests/gpu/test_exports.py --junitxml "$out/tests.xml"
+section exports 150 "${pytest[@]}" "${parallel[@]}" tests/gpu/test_exports.py --junitxml "$out/test_exports.xml"
+for file in tests/gpu/test_*.py; do
+  name=$(basename "$file" .py)
+  [ "$name" = test_exports ] && continue
+  case ",$only," in *,tests,*) only=$only,$name ;; esac
+  section "$name" 150 "${pytest[@]}" -v --durations=8 "$file" --junitxml "$out/$name.xml"
+done
 section overhead 80 "$python" -m tests.gpu.overhead "$out"
 room=$(left)
 room=$((room > 200 ? 200 : room))
@@ -54,7 +60,9 @@ section library "$room" "$python" -m tests.gpu.library "$out" "$((room - 8))"
 for file in tests/gpu/*timing*.py tests/gpu/*profile*.py; do
   name=$(basename "$file" .py)
   case $name in test_*|\*) continue ;; esac
-  section "${name%_report}" 120 "$python" -m "tests.gpu.$name" "$out"
+  room=$(left)
+  room=$((room > 300 ? 300 : room))
+  section "${name%_report}" "$room" "$python" -m "tests.gpu.$name" "$out" "$((room - 8))"
 done
 room=$(left)
 section sanitizer "$room" "$python" -m tests.gpu.library "$out/sanitized" "$((room - 8))" --sanitize --workers 3
@@ -70,5 +78,4 @@ section corpus "$room" "$python" -m tests.adversarial --executor cuda:0 --worker
 room=$(left)
 section seeds "$room" "$python" -m tests.adversarial --kind honest --seeds "${SEEDS:-20}" --first-seed "${FIRST_SEED:-40507}" --workers "$(nproc)" --seconds "$((room - 25))" --out "$out/seeds.jsonl"
 "$python" -m tests.gpu.summary "$out"
-tail -n 5 "$out/tests.log" 2> /dev/null
 cat "$out/sections.txt"

@@ -158,6 +158,7 @@ class Prepared:
     def __init__(self, names: list[tuple[str, bool]], workers: int, waiting: int) -> None:
         """Begin; at most `waiting` bundles are made or wait at any time, since each may hold several GiB."""
         self._pool = ThreadPoolExecutor(workers)
+        self._references: list[ReferenceRunner] = []
         self._slots = threading.BoundedSemaphore(waiting)
         self._made = {key: self._pool.submit(self._make, *key) for key in names}
 
@@ -166,12 +167,11 @@ class Prepared:
         bundle = load_bundle(LIBRARY / name)
         assert bundle.kernel is not None
         ir = sized(bundle.ir, large=large)
-        with contextlib.closing(ReferenceRunner()) as references:
-            suite = Suite(
-                ir, bundle.reference, runner=references, seed=secrets.randbits(40), specs=bundle.specs
-            )
-            suite.answers([*suite.cases("tiny")[:3], *suite.cases("shapes")[:6]])  # what tuning asks for
-            return bundle.kernel, suite, workload(ir, suite=suite)
+        references = ReferenceRunner()
+        self._references.append(references)
+        suite = Suite(ir, bundle.reference, runner=references, seed=secrets.randbits(40), specs=bundle.specs)
+        suite.answers([*suite.cases("tiny")[:3], *suite.cases("shapes")[:6]])  # what tuning asks for
+        return bundle.kernel, suite, workload(ir, suite=suite)
 
     def take(self, name: str, *, large: bool, timeout_s: float) -> tuple[Kernel, Suite, Workload]:
         try:
@@ -187,6 +187,8 @@ class Prepared:
             with contextlib.suppress(ValueError):
                 self._slots.release()
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for references in self._references:
+            references.close()
 
 
 def stream(
