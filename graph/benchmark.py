@@ -15,21 +15,36 @@ from cuda_harness.agents.context import RunContext
 from cuda_harness.graph.marking import Marking, Report
 from cuda_harness.graph.session import versions
 from cuda_harness.state.budget import Budget
-from cuda_harness.state.errors import ConfigError, ModelError, SandboxUnavailable, ToolchainError
+from cuda_harness.state.errors import (
+    BudgetExhausted,
+    ConfigError,
+    ModelError,
+    ModelUnavailable,
+    SandboxUnavailable,
+    ToolchainError,
+)
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.archive.run_folder import new_run_id
 from cuda_harness.tools.benchmarks.binding import bind
 from cuda_harness.tools.benchmarks.clarify import Answers, answers_to, as_text
 from cuda_harness.tools.benchmarks.purse import Purse
-from cuda_harness.tools.benchmarks.results import Results, Row, empty_row
+from cuda_harness.tools.benchmarks.results import AGAIN, UNAVAILABLE, Results, Row, empty_row
 from cuda_harness.tools.benchmarks.task import Level, Task
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from cuda_harness.graph.result import RunResult
     from cuda_harness.state.attempt import Attempt
     from cuda_harness.tools.execute.protocol import Executor
 
 Work = tuple[Task, Level, int]
+ENOUGH = 5
+"""Failures of the provider in a row after which the suite stops."""
+_NOTHING = {"comp": False, "func": False, "func_official": False}
+"""The grade of a result without a program: a failure, as the benchmark counts it."""
+_ANSWERED_BADLY = ("stayed unusable after a repair turn", "does not fit model")
+"""What a failed call says when the model is to blame, and not the line to it."""
 _CUT = "cut short"
 """Status of a result that only the suite's budget ended: it is not kept, and is run again when there is more."""
 
@@ -47,7 +62,7 @@ class Order:
     clarify: Mapping[tuple[int, int | None], Answers] = field(default_factory=dict)
     """Answers for a task, by id and level (`None`: every level)."""
     limits: Mapping[str, float] = field(default_factory=dict)
-    """Budget of the whole suite: max_calls, max_tokens, max_usd, max_seconds."""
+    """Budget of the whole suite: max_calls, max_tokens, max_usd, max_seconds, max_gpu_seconds."""
     executors: Sequence[str] = ("auto",)
     trusted: bool = False
     """The suite's bench.cu is ours: it may run under ncu outside containment."""
@@ -73,6 +88,7 @@ class Bench:
         self._local = threading.local()
         self._executors: list[Executor] = []
         self._lock = threading.Lock()
+        self._failing = 0
         self._marking = Marking(
             settings, self._executor, report, foreign=order.baseline is not None, trusted=order.trusted
         )  # fmt: skip
@@ -137,9 +153,16 @@ class Bench:
             pool.shutdown(cancel_futures=True)
             for executor in self._executors:
                 executor.close()
+        if self._failing >= ENOUGH:
+            notes.append(f"stopped: the provider failed {self._failing} times in a row")
         missing = len(todo) - done
         if missing and fatal is None:
-            notes.append(f"{missing} result(s) not run: {'interrupted' if notes else 'the budget is spent'}")
+            why = "" if notes else ": the budget is spent"
+            notes.append(f"{missing} result(s) not run{why}")
+        if again := sum(r["status"] in AGAIN for r in self.results.rows):
+            notes.append(
+                f"{again} result(s) not run to an end (see status); the same command runs them again"
+            )
         document = self.results.finish(self.order.tasks, notes=notes)
         if fatal is not None:
             raise fatal
@@ -154,13 +177,23 @@ class Bench:
             return
         model = self.settings.model or "offline"
         if model.partition(":")[0] not in {"record", "replay"}:
-            chat_model(model, role="coder", settings=self.settings)
+            self._require_price(chat_model(model, role="coder", settings=self.settings))
         self._executor()
         if any(w[0].gradable for w in todo) and not self.settings.unsafe_exec and not contains():
             msg = "the benchmark's scripts cannot be contained here: Landlock or seccomp does not work"
             raise SandboxUnavailable(
                 msg, remedy="use a kernel with Landlock, or --unsafe-exec for code you trust"
             )
+
+    def _require_price(self, model: "BaseChatModel") -> None:
+        """Raise ConfigError when money is limited and the model has no price."""
+        from cuda_harness.agents.llm.ledger import FREE_MODELS
+        from cuda_harness.agents.llm.providers import model_label
+
+        label = model_label(model)
+        if "max_usd" in self.order.limits and label not in {*self.settings.provider.prices, *FREE_MODELS}:
+            msg = f"--max-usd is set, but model {label!r} has no price: money could not be counted"
+            raise ConfigError(msg, remedy=f'set [provider.prices."{label}"] in cuda-harness.toml')
 
     def _guarded(self, work: Work, purse: Purse) -> Row | None:
         """Return a finished result, `None` when it was not run; an error of ours becomes a result that says so."""
@@ -177,20 +210,22 @@ class Bench:
         except ToolchainError:
             self.cancelled.set()  # before the next task starts
             raise
+        except BudgetExhausted:
+            row["status"] = _CUT
+        except ModelUnavailable as exc:
+            row |= {"status": UNAVAILABLE, "detail": exc.message[:1000]}
         except ModelError as exc:
-            row |= {
-                "status": "model_failed",
-                "detail": exc.message[:1000],
-                "comp": False,
-                "func": False,
-                "func_official": False,
-            }
+            row |= {"status": "model_failed", "detail": exc.message[:1000], **_NOTHING}
         except Exception as exc:  # noqa: BLE001 - one task's bug of ours must not end the suite
             row |= {"status": "error", "detail": f"{type(exc).__name__}: {exc}"[:1000]}
         if self.cancelled.is_set():
             return None
         row["seconds"] = round(time.monotonic() - began, 3)
         purse.settle(budget, row)
+        with self._lock:
+            self._failing = self._failing + 1 if row["status"] == UNAVAILABLE else 0
+            if self._failing >= ENOUGH:
+                self.cancelled.set()
         return None if row["status"] == _CUT else row
 
     def _one(self, row: Row, work: Work, budget: Budget) -> None:
@@ -212,9 +247,11 @@ class Bench:
         if self.order.baseline:
             from cuda_harness.graph.baseline import one_shot
 
-            source = one_shot(row, task, request, settings)
+            context = RunContext(settings=settings, cancelled=self.cancelled)
+            source = one_shot(row, task, request, context=context, folder=self.results.root / "runs" / f"one-shot-{name}",
+                              gpu=self._gpu_name())  # fmt: skip
             if source is None:
-                row |= {"comp": False, "func": False, "func_official": False}
+                row |= _NOTHING
                 return
             self._keep(row, work, source)
             with tempfile.TemporaryDirectory(prefix="cuda-harness-build-") as folder:
@@ -233,16 +270,22 @@ class Bench:
             result = runner.resume(result.run_dir, context=context, answer=answer)
         self._take(row, work, result, budget)
 
-    def _narrowed(self, budget: Budget) -> bool:
-        """Return whether the suite's budget left a run less than it may have by itself."""
+    def _gpu_name(self) -> str:
+        executor = self._executor()
+        return "an NVIDIA GPU" if executor.name.startswith("cpu") else f"an {executor.device().name}"
+
+    def _narrowed(self, budget: Budget, detail: str) -> bool:
+        """Return whether a budget that is spent, as `detail` says, is less than a run may have by itself."""
         own = self.settings.budget
-        return any(getattr(budget, name) != getattr(own, name) for name in self.order.limits)
+        return any(
+            getattr(budget, name) != getattr(own, name) and repr(name) in detail for name in self.order.limits
+        )
 
     def _take(self, row: Row, work: Work, result: "RunResult", budget: Budget) -> None:
         """Fill a row from a finished run: verdict, spend, program, grade."""
         task = work[0]
         usage, verdict, timing = result.document["usage"], result.verdict, result.timing
-        row |= {k: usage.get(k) for k in ("calls", "input_tokens", "output_tokens", "usd")}
+        row |= {k: usage.get(k) for k in ("calls", "input_tokens", "output_tokens", "usd", "gpu_seconds")}
         row |= {
             "run": str(result.run_dir.relative_to(self.results.root.resolve())) if result.run_dir.is_relative_to(self.results.root.resolve()) else str(result.run_dir),
             "outcome": verdict.outcome if verdict else None,
@@ -250,18 +293,19 @@ class Bench:
             "sol_fraction": timing.sol_fraction if timing else None,
             "median_us": timing.median_us if timing else None,
         }  # fmt: skip
-        if str(result.stop["reason"]) == "budget" and result.status != "verified" and self._narrowed(budget):
+        detail = str(result.stop.get("detail", ""))
+        if (
+            result.stop["reason"] == "budget"
+            and result.status != "verified"
+            and self._narrowed(budget, detail)
+        ):
             row["status"] = _CUT
             return
         attempt = submitted(result)
         if attempt is None or result.ir is None:
-            reason = str(result.stop["reason"])
-            status = {"refused": "refused", "model_failed": "model_failed", "environment": "not_run"}.get(
-                reason, "failed"
-            )
-            row |= {"status": status, "detail": str(result.stop.get("detail", ""))[:600]}
-            if status != "not_run":
-                row |= {"comp": False, "func": False, "func_official": False}
+            row |= {"status": _status_of(str(result.stop["reason"]), detail), "detail": detail[:600]}
+            if row["status"] not in AGAIN:
+                row |= _NOTHING
             return
         from cuda_harness.tools.archive.run_folder import RunFolder
         from cuda_harness.tools.export.standalone import standalone
@@ -270,25 +314,13 @@ class Bench:
         kernel = RunFolder(result.run_dir).load_kernel(attempt.id)
         files = bind(result.ir, task)
         if isinstance(files, str):
-            row |= {
-                "status": "interface",
-                "detail": files,
-                "comp": False,
-                "func": False,
-                "func_official": False,
-            }
+            row |= {"status": "interface", "detail": files, **_NOTHING}
             return
         subject = Subject(result.ir, kernel, verdict)
         try:
             program = standalone(subject, fixed=True, files={n: f.path for n, f in files.items()})
         except ConfigError as exc:
-            row |= {
-                "status": "failed",
-                "detail": exc.message[:600],
-                "comp": False,
-                "func": False,
-                "func_official": False,
-            }
+            row |= {"status": "failed", "detail": exc.message[:600], **_NOTHING}
             return
         self._keep(row, work, program.text)
         row["status"] = "verified" if verdict is not None and verdict.accepted else "unverified"
@@ -315,6 +347,15 @@ class Bench:
                 self._executors.append(found)
             self._local.executor = found
         return found
+
+
+def _status_of(reason: str, detail: str) -> str:
+    """Return the status of a run that ended without a kernel."""
+    if reason == "model_failed" and not any(words in detail for words in _ANSWERED_BADLY):
+        return UNAVAILABLE
+    return {"refused": "refused", "model_failed": "model_failed", "environment": "not_run"}.get(
+        reason, "failed"
+    )
 
 
 def submitted(result: "RunResult") -> "Attempt | None":

@@ -1,6 +1,10 @@
 """`bench`: suites of tasks through the harness, graded; and two result folders side by side."""
 
+import functools
+import inspect
 import json
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,9 +13,9 @@ import typer
 
 from cuda_harness.graph.commands.common import (
     Debug,
-    ExecutorName,
     Json,
     MaxCalls,
+    MaxGpuSeconds,
     MaxSeconds,
     MaxTokens,
     MaxUsd,
@@ -25,7 +29,6 @@ from cuda_harness.graph.commands.common import (
 
 if TYPE_CHECKING:
     from cuda_harness.state.settings import Settings
-    from cuda_harness.tools.benchmarks.task import Level
 
 app = typer.Typer(
     name="bench",
@@ -41,6 +44,18 @@ class Baseline(StrEnum):
     ONE_SHOT = "one-shot"
 
 
+Level_ = Annotated[
+    list[int] | None,
+    typer.Option(
+        min=1, max=3, help="1: all is said, 2: the algorithm, 3: the name; may be given several times."
+    ),
+]
+ExecutorNames = Annotated[
+    str | None,
+    typer.Option(
+        "--executor", help="auto, cpu, cuda, cuda:N; several (cuda:0,cuda:1): jobs are dealt out over them."
+    ),
+]
 Ids = Annotated[str | None, typer.Option(help="Only these ids: numbers and ranges, 3,7-12.")]
 Kinds = Annotated[str | None, typer.Option(help="Only these task names, comma separated.")]
 Samples = Annotated[int, typer.Option(min=1, max=100, help="Programs for each task.")]
@@ -55,104 +70,95 @@ Clarify = Annotated[
 Rounds = Annotated[
     int | None, typer.Option(min=0, help="Rounds of optimisation after the first verified kernel.")
 ]
+Branches = Annotated[int | None, typer.Option(min=1, max=16, help="Ideas tried in each round.")]
 LadderSeconds = Annotated[float | None, typer.Option(help="Most wall seconds for judging one kernel.")]
 
 
+@dataclass(frozen=True)
+class Options:
+    """What `cudabench` and `suite` share, in the order of their help."""
+
+    out: Out
+    level: Level_ = None
+    ids: Ids = None
+    kinds: Kinds = None
+    samples: Samples = 1
+    model: Model = None
+    executor: ExecutorNames = None
+    target: Target = None
+    jobs: Jobs = 1
+    baseline: BaselineOption = None
+    clarify: Clarify = None
+    max_calls: MaxCalls = None
+    max_tokens: MaxTokens = None
+    max_usd: MaxUsd = None
+    max_seconds: MaxSeconds = None
+    max_gpu_seconds: MaxGpuSeconds = None
+    rounds: Rounds = None
+    branches: Branches = None
+    ladder_seconds: LadderSeconds = None
+    seed: Seed = None
+    as_json: Json = False
+    unsafe_exec: UnsafeExec = False
+    debug: Debug = False
+
+    def settings(self) -> "Settings":
+        """Return the settings of each run; limits are those of the whole suite and not among them."""
+        return settings_of({
+            "model": self.model, "target": self.target, "seed": self.seed, "rounds": self.rounds,
+            "branches": self.branches,
+            "unsafe_exec": self.unsafe_exec or None, "ladder_seconds": self.ladder_seconds,
+        })  # fmt: skip
+
+    def limits(self) -> dict[str, float]:
+        """Return the budget of the whole suite, as far as it was given."""
+        names = ("max_calls", "max_tokens", "max_usd", "max_seconds", "max_gpu_seconds")
+        return {n: float(v) for n in names if (v := getattr(self, n)) is not None}
+
+
+def shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `Options` beside its own first parameter; it gets them as one object."""
+    own = next(p for p in inspect.signature(command).parameters.values() if p.name != "options")
+    shared = [
+        inspect.Parameter(
+            f.name, inspect.Parameter.KEYWORD_ONLY, annotation=f.type,
+            default=inspect.Parameter.empty if f.default is MISSING else f.default,
+        )
+        for f in fields(Options)
+    ]  # fmt: skip
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:  # noqa: ANN401 - typer has read and checked them
+        first = given.pop(own.name)
+        command(**{own.name: first}, options=Options(**given))
+
+    run.__signature__ = inspect.Signature([own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in (own, *shared)}
+    return run
+
+
 @app.command()
+@shared_options
 def cudabench(
-    data: Annotated[Path, typer.Option(help="The benchmark's JSONL file.")],
-    out: Out,
-    level: Annotated[
-        int, typer.Option(min=1, max=3, help="1: all is said, 2: the algorithm, 3: the name.")
-    ] = 3,
-    ids: Ids = None,
-    kinds: Kinds = None,
-    samples: Samples = 1,
-    model: Model = None,
-    executor: ExecutorName = None,
-    target: Target = None,
-    jobs: Jobs = 1,
-    baseline: BaselineOption = None,
-    clarify: Clarify = None,
-    max_calls: MaxCalls = None,
-    max_tokens: MaxTokens = None,
-    max_usd: MaxUsd = None,
-    max_seconds: MaxSeconds = None,
-    rounds: Rounds = None,
-    ladder_seconds: LadderSeconds = None,
-    seed: Seed = None,
-    as_json: Json = False,
-    unsafe_exec: UnsafeExec = False,
-    debug: Debug = False,
-) -> None:
-    """Run the public CUDABench file; limits are those of the whole suite."""
-    with reported(debug=debug, as_json=as_json):
-        flags = {
-            "model": model,
-            "target": target,
-            "seed": seed,
-            "rounds": rounds,
-            "unsafe_exec": unsafe_exec or None,
-        }
-        settings = _settings(flags, ladder_seconds)
-        limits = {
-            "max_calls": max_calls,
-            "max_tokens": max_tokens,
-            "max_usd": max_usd,
-            "max_seconds": max_seconds,
-        }
-        _run("cudabench", data, (level,), settings, out, executor=executor, ids=ids, kinds=kinds, samples=samples, jobs=jobs,
-             baseline=baseline, clarify=clarify, limits=limits, trusted=False, as_json=as_json)  # fmt: skip
+    *, data: Annotated[Path, typer.Option(help="The benchmark's JSONL file.")], options: Options
+) -> None:  # fmt: skip
+    """Run the public CUDABench file (level 3 unless --level says otherwise); limits are those of the whole suite."""
+    with reported(debug=options.debug, as_json=options.as_json):
+        _run("cudabench", data, tuple(options.level or (3,)), options, trusted=False)
 
 
 @app.command()
+@shared_options
 def suite(
-    out: Out,
+    *,
     data: Annotated[
         Path | None, typer.Option(help="A folder or JSONL file in place of examples/suite.")
     ] = None,
-    level: Annotated[
-        list[int] | None, typer.Option(min=1, max=3, help="Several may be given; default all three.")
-    ] = None,
-    ids: Ids = None,
-    kinds: Kinds = None,
-    samples: Samples = 1,
-    model: Model = None,
-    executor: ExecutorName = None,
-    target: Target = None,
-    jobs: Jobs = 1,
-    baseline: BaselineOption = None,
-    clarify: Clarify = None,
-    max_calls: MaxCalls = None,
-    max_tokens: MaxTokens = None,
-    max_usd: MaxUsd = None,
-    max_seconds: MaxSeconds = None,
-    rounds: Rounds = None,
-    ladder_seconds: LadderSeconds = None,
-    seed: Seed = None,
-    as_json: Json = False,
-    unsafe_exec: UnsafeExec = False,
-    debug: Debug = False,
+    options: Options,
 ) -> None:
-    """Run our own twelve tasks: no download, no GPU needed."""
-    with reported(debug=debug, as_json=as_json):
-        flags = {
-            "model": model,
-            "target": target,
-            "seed": seed,
-            "rounds": rounds,
-            "unsafe_exec": unsafe_exec or None,
-        }
-        settings = _settings(flags, ladder_seconds)
-        limits = {
-            "max_calls": max_calls,
-            "max_tokens": max_tokens,
-            "max_usd": max_usd,
-            "max_seconds": max_seconds,
-        }
-        levels = tuple(sorted(set(level or (1, 2, 3))))
-        _run("suite", data or _own_suite(), levels, settings, out, executor=executor, ids=ids, kinds=kinds, samples=samples,
-             jobs=jobs, baseline=baseline, clarify=clarify, limits=limits, trusted=data is None, as_json=as_json)  # fmt: skip
+    """Run our own twelve tasks, at all three levels unless --level says otherwise: no download, no GPU needed."""
+    with reported(debug=options.debug, as_json=options.as_json):
+        _run("suite", data or _own_suite(), tuple(options.level or (1, 2, 3)), options, trusted=data is None)
 
 
 @app.command()
@@ -170,10 +176,6 @@ def compare(
         typer.echo(json.dumps(document, indent=1) if as_json else "\n".join(lines))
 
 
-def _settings(flags: dict[str, Any], ladder_seconds: float | None) -> "Settings":
-    return settings_of({**flags, "ladder_seconds": ladder_seconds})
-
-
 def _own_suite() -> Path:
     """Return the folder of our own tasks; raises ConfigError outside a checkout."""
     import cuda_harness
@@ -186,26 +188,23 @@ def _own_suite() -> Path:
     return found
 
 
-def _run(
-    name: str, data: Path, levels: tuple[int, ...], settings: "Settings", out: Path, *, executor: str | None,
-    ids: str | None, kinds: str | None, samples: int, jobs: int, baseline: Baseline | None, clarify: Path | None,
-    limits: dict[str, float | int | None], trusted: bool, as_json: bool,
-) -> None:  # fmt: skip
+def _run(name: str, data: Path, levels: tuple[int, ...], options: Options, *, trusted: bool) -> None:
     from cuda_harness.graph.benchmark import Bench, Order
     from cuda_harness.tools.benchmarks.clarify import read_clarifications
     from cuda_harness.tools.benchmarks.table import facts, summary_rows, verdict_rows
     from cuda_harness.tools.benchmarks.task import ALL_LEVELS, read_tasks, select
 
-    chosen: list[Level] = [n for n in ALL_LEVELS if n in levels]
+    settings, out = options.settings(), options.out
     order = Order(
-        suite=name, tasks=select(read_tasks(data), ids=ids, kinds=kinds), levels=chosen, samples=samples, jobs=jobs,
-        baseline="one-shot" if baseline else None, clarify=read_clarifications(clarify) if clarify else {},
-        limits={k: float(v) for k, v in limits.items() if v is not None},
-        executors=tuple((executor or settings.executor).split(",")), trusted=trusted,
+        suite=name, tasks=select(read_tasks(data), ids=options.ids, kinds=options.kinds),
+        levels=[n for n in ALL_LEVELS if n in levels], samples=options.samples, jobs=options.jobs,
+        baseline="one-shot" if options.baseline else None,
+        clarify=read_clarifications(options.clarify) if options.clarify else {}, limits=options.limits(),
+        executors=tuple((options.executor or settings.executor).split(",")), trusted=trusted,
     )  # fmt: skip
     bench = Bench(order, settings, out, report=lambda line: typer.echo(line, err=True))
     document = bench.run()
-    if as_json:
+    if options.as_json:
         typer.echo(json.dumps(document, indent=1))
         return
     lines = [

@@ -38,7 +38,12 @@ class Purse:
     def settle(self, drawn: Budget, row: Row) -> None:
         """Give back what a run did not spend; what is not known counts as spent."""
         tokens = None if row["input_tokens"] is None else row["input_tokens"] + (row["output_tokens"] or 0)
-        spent = {"max_calls": row["calls"], "max_tokens": tokens, "max_usd": row["usd"]}
+        spent = {
+            "max_calls": row["calls"],
+            "max_tokens": tokens,
+            "max_usd": row["usd"],
+            "max_gpu_seconds": row["gpu_seconds"],
+        }
         with self._lock:
             for name in self._left.keys() & spent.keys():
                 if spent[name] is not None:

@@ -17,9 +17,12 @@ FIELDS = (
     "id", "kind", "level", "sample", "status", "comp", "func", "speed_vs_reference", "score", "sol_fraction", "outcome",
     "failure_class", "calls", "input_tokens", "output_tokens", "usd", "seconds", "program", "func_official", "ours",
     "graded_by", "detail", "run", "clarified", "not_measured", "judge",
-    "median_us",
+    "median_us", "gpu_seconds",
 )  # fmt: skip
 """Of one line: those of CONTRACT 9, then our additions."""
+UNAVAILABLE = "unavailable"
+AGAIN = frozenset({UNAVAILABLE, "error", "not_run"})
+"""Statuses that say nothing about the model: the provider, this machine or a bug of ours; the next call runs them again."""
 Row = dict[str, Any]
 _MAY_DIFFER = frozenset({"created", "versions"})
 Key = tuple[int, int, int]
@@ -66,7 +69,7 @@ class Results:
     @property
     def done(self) -> set[Key]:
         """What needs not be run again."""
-        return {(r["id"], r["level"], r["sample"]) for r in self.rows}
+        return {(r["id"], r["level"], r["sample"]) for r in self.rows if r["status"] not in AGAIN}
 
     def program_path(self, task: Task, level: int, sample: int) -> Path:
         """Return where a result's program lies."""
@@ -79,7 +82,8 @@ class Results:
             with (self.root / "results.jsonl").open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(row, ensure_ascii=False) + "\n")
                 stream.flush()
-            self.rows.append(row)
+            key = (row["id"], row["level"], row["sample"])
+            self.rows = [r for r in self.rows if (r["id"], r["level"], r["sample"]) != key] + [row]
 
     def finish(self, tasks: Sequence[Task], *, notes: Sequence[str] = ()) -> dict[str, Any]:
         """Write summary.json, summary.md, summary.html and official/, and return the summary."""
@@ -119,7 +123,7 @@ class Results:
 
 
 def read_rows(root: Path) -> list[Row]:
-    """Return the results in a folder; a line cut off by a kill is dropped, and what it said is run again.
+    """Return the results in a folder, the last of each; a line cut off by a kill is dropped, and run again.
 
     Raises:
         ConfigError: If there are none.
@@ -130,17 +134,16 @@ def read_rows(root: Path) -> list[Row]:
     except (OSError, UnicodeDecodeError) as exc:
         msg = f"{str(root)!r} holds no results: {exc}"
         raise ConfigError(msg, remedy="give the folder that `bench --out` named") from exc
-    rows, seen = [], set()
+    rows: dict[Key, Row] = {}
     for line in lines:
         try:
             row = json.loads(line)
             key = (row["id"], row["level"], row["sample"])
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        if key not in seen and set(FIELDS[:18]) <= set(row):
-            seen.add(key)
-            rows.append({**dict.fromkeys(FIELDS), **row})
-    return rows
+        if set(FIELDS[:18]) <= set(row):
+            rows[key] = {**dict.fromkeys(FIELDS), **row}
+    return list(rows.values())
 
 
 def compare_lines(a: Path, b: Path) -> tuple[dict[str, Any], list[str]]:

@@ -9,9 +9,9 @@ import pytest
 from pydantic import SecretStr
 from tests.fakes.openai_server import Answer, openai_server
 
-from cuda_harness.graph.benchmark import Bench, Order, spec_for
+from cuda_harness.graph.benchmark import ENOUGH, Bench, Order, spec_for
 from cuda_harness.state.budget import Budget
-from cuda_harness.state.errors import ConfigError, ExecutorUnavailable, ModelUnavailable
+from cuda_harness.state.errors import ConfigError, ExecutorUnavailable, ModelUnavailable, ReplyInvalid
 from cuda_harness.state.settings import ModelSettings, Settings
 from cuda_harness.tools.benchmarks.clarify import answers_to, as_text, read_clarifications
 from cuda_harness.tools.benchmarks.purse import Purse
@@ -27,7 +27,9 @@ def test_what_a_run_did_not_spend_goes_back() -> None:
     assert first is not None
     assert first.max_calls == 10
     assert purse.draw(1) is None
-    purse.settle(first, {"calls": 4, "input_tokens": None, "output_tokens": None, "usd": None})
+    purse.settle(
+        first, {"calls": 4, "input_tokens": None, "output_tokens": None, "usd": None, "gpu_seconds": 0.0}
+    )
     second = purse.draw(1)
     assert second is not None
     assert second.max_calls == 6
@@ -38,7 +40,9 @@ def test_what_is_unknown_counts_as_spent() -> None:
     drawn = purse.draw(2)
     assert drawn is not None
     assert drawn.max_tokens == 500
-    purse.settle(drawn, {"calls": 1, "input_tokens": None, "output_tokens": None, "usd": None})
+    purse.settle(
+        drawn, {"calls": 1, "input_tokens": None, "output_tokens": None, "usd": None, "gpu_seconds": 0.0}
+    )
     again = purse.draw(1)
     assert again is not None
     assert again.max_tokens == 500
@@ -69,10 +73,24 @@ def test_a_task_that_fails_never_stops_the_others(tmp_path: Path, jobs: int) -> 
     script = {0: None, 1: ValueError("boom"), 2: ModelUnavailable("down"), 3: ConfigError("odd"), 4: None}
     document = bench(tmp_path, script, jobs=jobs).run()
     rows = {r["id"]: r for r in map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())}
-    assert [rows[n]["status"] for n in range(5)] == ["verified", "error", "model_failed", "error", "verified"]
+    assert [rows[n]["status"] for n in range(5)] == ["verified", "error", "unavailable", "error", "verified"]
     assert "ValueError: boom" in rows[1]["detail"]
-    assert (rows[1]["func"], rows[2]["func"]) == (None, False)
-    assert document["overall"]["results"] == 5
+    assert (rows[1]["func"], rows[2]["func"]) == (None, None)
+    assert (document["overall"]["results"], document["overall"]["not_graded"]) == (5, 3)
+    assert document["notes"] == [
+        "3 result(s) not run to an end (see status); the same command runs them again"
+    ]
+
+    again = bench(tmp_path, {**script, 1: None, 2: ReplyInvalid("odd"), 3: None}, jobs=jobs).run()
+    assert (again["overall"]["results"], again["overall"]["graded"], again["notes"]) == (5, 5, [])
+    assert again["overall"]["func_percent"] == 80.0
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 8
+
+
+def test_a_provider_that_stays_away_ends_the_suite(tmp_path: Path) -> None:
+    document = bench(tmp_path, {n: ModelUnavailable("down") for n in range(12)}).run()
+    assert document["overall"]["results"] == ENOUGH
+    assert document["notes"][0] == "stopped: the provider failed 5 times in a row"
 
 
 def test_a_lost_device_ends_the_suite_and_keeps_what_is_done(tmp_path: Path) -> None:
@@ -108,8 +126,9 @@ def test_what_only_the_suites_budget_ended_is_left_for_later(
     class Cut(Bench):
         def _one(self, row: Row, work: tuple, budget: Budget) -> None:  # type: ignore[type-arg]
             document = {"usage": {"calls": 2}}
+            detail = "budget 'max_calls' is spent: 3 of 3 calls are made"
             result = SimpleNamespace(
-                document=document, verdict=None, timing=None, stop={"reason": stop}, status="failed", ir=None,
+                document=document, verdict=None, timing=None, stop={"reason": stop, "detail": detail}, status="failed", ir=None,
                 run_dir=tmp_path, state=SimpleNamespace(result=None, attempts={}),
             )  # fmt: skip
             self._take(row, work, result, budget)  # type: ignore[arg-type]
