@@ -158,7 +158,8 @@ class Prepared:
     def __init__(self, names: list[tuple[str, bool]], workers: int, waiting: int) -> None:
         """Begin; at most `waiting` bundles are made or wait at any time, since each may hold several GiB."""
         self._pool = ThreadPoolExecutor(workers)
-        self._references: list[ReferenceRunner] = []
+        self._references: dict[str, ReferenceRunner] = {}
+        self._taken: str | None = None
         self._slots = threading.BoundedSemaphore(waiting)
         self._made = {key: self._pool.submit(self._make, *key) for key in names}
 
@@ -168,12 +169,15 @@ class Prepared:
         assert bundle.kernel is not None
         ir = sized(bundle.ir, large=large)
         references = ReferenceRunner()
-        self._references.append(references)
+        self._references[name] = references
         suite = Suite(ir, bundle.reference, runner=references, seed=secrets.randbits(40), specs=bundle.specs)
         suite.answers([*suite.cases("tiny")[:3], *suite.cases("shapes")[:6]])  # what tuning asks for
         return bundle.kernel, suite, workload(ir, suite=suite)
 
     def take(self, name: str, *, large: bool, timeout_s: float) -> tuple[Kernel, Suite, Workload]:
+        if self._taken in self._references:
+            self._references.pop(self._taken).close()
+        self._taken = name
         try:
             return self._made.pop((name, large)).result(timeout_s)
         finally:
@@ -187,7 +191,7 @@ class Prepared:
             with contextlib.suppress(ValueError):
                 self._slots.release()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for references in self._references:
+        for references in self._references.values():
             references.close()
 
 
