@@ -179,7 +179,7 @@ def _plant(
             found = made.setdefault(reading.name, {})
             found |= {(case.id, name): value for name, value in reading.back(truth).items()}
     for name, found in made.items():
-        trial.plant(name, _given(found), cases, otherwise="it cannot show in this output")
+        trial.plant(name, _given(found), cases, otherwise="it cannot show in this output", subtle=True)
     return set(made)
 
 
@@ -220,7 +220,13 @@ class _Taps:
                 if found is not None:
                     made[self.case.id, output.name] = found
             name = f"{EVERY_WINDOW} of {tensor.name}"
-            trial.plant(name, _given(made), [self.case], otherwise="no element depends on two elements of it")
+            trial.plant(
+                name,
+                _given(made),
+                [self.case],
+                otherwise="no element depends on two elements of it",
+                subtle=True,
+            )
 
 
 # ---------------------------------------------------------------------------------------- precision

@@ -12,6 +12,7 @@ from cuda_harness.state.names import FLOATS
 from cuda_harness.state.suite import Case, Plant
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.synthesize.truths import Answer, Compare
+from cuda_harness.tools.verify.tolerance import UNIT_ROUNDOFF, accumulation_unit, root_mean_square
 
 Array = NDArray[Any]
 Make = Callable[[Case, Tensor, Array], Array | None]
@@ -20,9 +21,11 @@ EQUALS_TRUTH = "equals the truth in every case"
 """Why a plant is skipped that is no wrong output here."""
 WITHIN_ROUNDING = "differs from the truth by no more than rounding in every case"
 NO_MEANING = "has no meaning for this output"
-_ROUNDINGS = 8.0
-"""Roundings of its own, and of the inputs, up to which an output counts as right: well below any tolerance."""
-_UNIT = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3": 2.0**-4, "float8_e5m2": 2.0**-3}  # fmt: skip
+_ROUNDINGS, _COARSE_ROUNDINGS, _LENT = 8.0, 64.0, 512.0
+"""Roundings of its own, and of the inputs, up to which an output counts as right: well below the tolerance.
+
+Under a policy of fewer bits sums may be kept in them too, so that one term of many is no more than rounding.
+"""
 _State = Literal["no meaning", "same", "rounding", "passed", "rejected"]
 _ORDER: tuple[_State, ...] = ("no meaning", "same", "rounding", "passed", "rejected")
 
@@ -51,7 +54,13 @@ class Trial:
         return name if len(self.ir.outputs) == 1 else f"{name} ({tensor.name})"
 
     def plant(
-        self, name: str, make: Make, cases: Sequence[Case] | None = None, *, otherwise: str = NO_MEANING
+        self,
+        name: str,
+        make: Make,
+        cases: Sequence[Case] | None = None,
+        *,
+        otherwise: str = NO_MEANING,
+        subtle: bool = False,
     ) -> None:
         """Put a wrong output to the comparison, in each output of the IR.
 
@@ -62,6 +71,7 @@ class Trial:
             make: Makes it of the right output.
             cases: Where it is planted; `None`: in all.
             otherwise: Why it is skipped where `make` gives nothing in any case.
+            subtle: One term of many is wrong: under a policy of fewer bits that may be no more than rounding.
         """
         self._otherwise[name] = otherwise
         for tensor in self.ir.outputs:
@@ -70,12 +80,12 @@ class Trial:
             for case in self.cases if cases is None else cases:
                 if state == "rejected":
                     break
-                found = self._one(tensor, case, make)
+                found = self._one(tensor, case, make, subtle=subtle)
                 if _ORDER.index(found) > _ORDER.index(state):
                     state, where = found, case.id
             self._states[label] = (state, where)
 
-    def _one(self, tensor: Tensor, case: Case, make: Make) -> _State:
+    def _one(self, tensor: Tensor, case: Case, make: Make, *, subtle: bool) -> _State:
         answer, right = self.answers[case.id], self.right(case)
         truth, wide = right[tensor.name], answer.arrays[tensor.name]
         with np.errstate(all="ignore"):
@@ -83,18 +93,18 @@ class Trial:
             if made is None or made.shape != truth.shape:
                 return "no meaning"
             planted = made.astype(np_dtype(tensor.dtype))
-            apart = self._apart(tensor, planted, truth, answer)
-        if apart != "passed":
+            apart = self._apart(tensor, planted, truth, answer, subtle=subtle)
+        if apart == "same":
             return apart
         outputs = {**right, tensor.name: planted}
         wrong = self.compare(self.ir, case.dims, outputs, answer, self.inputs[case.id])
-        return "passed" if wrong is None else "rejected"
+        return apart if wrong is None else "rejected"
 
-    def _apart(self, tensor: Tensor, planted: Array, truth: Array, answer: Answer) -> _State:
+    def _apart(self, tensor: Tensor, planted: Array, truth: Array, answer: Answer, *, subtle: bool) -> _State:
         """Return whether a plant is really wrong in a case: `same`, `rounding`, or `passed` when it is."""
         mask = answer.defined.get(tensor.name)
         a, b = planted.astype(np.float64), truth.astype(np.float64)
-        room = self._room(tensor, answer)
+        room = self._room(tensor, answer, subtle=subtle)
         if mask is not None:
             a, b, room = a[mask], b[mask], room[mask]
         if tensor.compare is not None and tensor.compare.mode == "set":
@@ -107,16 +117,23 @@ class Trial:
             return "passed"
         return "rounding" if np.all(alike | (np.abs(a - b) <= room)) else "passed"
 
-    def _room(self, tensor: Tensor, answer: Answer) -> Array:
+    def _room(self, tensor: Tensor, answer: Answer, *, subtle: bool) -> Array:
         """Return how far a few roundings of the declared arithmetic may move each element."""
         truth = answer.arrays[tensor.name]
         if tensor.dtype not in FLOATS:
             return np.zeros(truth.shape)
-        unit = arithmetic_unit(self.ir, tensor)
+        unit = max(UNIT_ROUNDOFF[tensor.dtype], accumulation_unit(self.ir, tensor))
         size = np.where(np.isfinite(truth), np.abs(truth), 0.0)
         sense = answer.sensitivity.get(tensor.name, np.zeros(truth.shape))
-        moved = np.where(np.isfinite(sense), sense, 0.0) * (unit / _UNIT["float32"])
-        return np.asarray(_ROUNDINGS * (unit * size + moved) + 1e-12 * (np.max(size) if size.size else 0.0))
+        moved = np.where(np.isfinite(sense), sense, 0.0) * (unit / UNIT_ROUNDOFF["float32"])
+        largest = float(np.max(size)) if size.size else 0.0
+        if self.ir.numerics.precision == "strict":
+            return np.asarray(_ROUNDINGS * (unit * size + moved) + 1e-12 * largest)
+        near = size + root_mean_square(size)
+        room = _COARSE_ROUNDINGS * (unit * near + moved)
+        if subtle and moved.size:  # what the condition of other elements lends, as in the comparison
+            room = room + np.minimum(_COARSE_ROUNDINGS * np.max(moved), _LENT * unit * near)
+        return np.asarray(room)
 
     def undecided(self, names: Sequence[str]) -> list[str]:
         """Return those of `names` that some output has not rejected."""
@@ -159,19 +176,6 @@ class Trial:
                 if state not in {"passed", "rejected"}:
                     found[label] = whys.get(state, otherwise)
         return found
-
-
-def arithmetic_unit(ir: KernelIR, tensor: Tensor) -> float:
-    """Return the coarser of an output's own unit roundoff and that of the arithmetic which the policy allows."""
-    floats = {t.dtype for t in ir.tensors if t.dtype in FLOATS}
-    own = _UNIT[tensor.dtype]
-    match ir.numerics.precision:
-        case "allow_tf32":
-            return max(own, _UNIT["float16"])
-        case "allow_half":
-            return max(own, _UNIT["bfloat16" if "bfloat16" in floats else "float16"])
-        case _:
-            return max(own, _UNIT["float64"] if floats == {"float64"} else _UNIT["float32"])
 
 
 def rounded(ir: KernelIR, arrays: Mapping[str, Array]) -> dict[str, Array]:
