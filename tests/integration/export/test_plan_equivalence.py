@@ -32,7 +32,9 @@ from cuda_harness.tools.execute.protocol import (
     ValueArg,
     WhileOp,
 )  # fmt: skip
+from cuda_harness.tools.export.cuda_core import load
 from cuda_harness.tools.export.document import checked_program, plan_document
+from cuda_harness.tools.export.exported.expressions import KernelError
 from cuda_harness.tools.export.exported.plan import Plan
 from cuda_harness.tools.export.standalone import Standalone, standalone
 from cuda_harness.tools.export.subject import Subject, load_subject
@@ -44,7 +46,8 @@ from cuda_harness.tools.toolchain.source import KernelSignature, inspect
 ROOT = Path(__file__).resolve().parents[3]
 LIBRARY = sorted(p.parent.name for p in (ROOT / "examples" / "kernels").glob("*/ir.json"))
 SINK = "kitchen_sink"
-NAMES = [*LIBRARY, SINK]
+GUARDED = "guarded"
+NAMES = [*LIBRARY, SINK, GUARDED]
 SINK_SOURCE = """
 #include <cuda_fp16.h>
 extern "C" { __constant__ double taps[4]; }
@@ -88,9 +91,25 @@ def sink() -> Subject:
     return Subject(ir, Kernel(source=SINK_SOURCE, plan=plan), None)
 
 
+def guarded() -> Subject:
+    """Return a kernel whose IR has every kind of rule for sizes."""
+    ir = KernelIR.model_validate({
+        "name": GUARDED, "constraints": ["p <= n"],
+        "dims": [{"name": "n", "value": 64, "min": 8, "max": 4096, "multiple_of": 4},
+                 {"name": "p", "value": 16, "min": 1, "power_of_two": True}, {"name": "c", "value": 3, "fixed": True}],
+        "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["n", "p"]},
+                    {"name": "w", "role": "in", "dtype": "int32", "shape": ["c"]},
+                    {"name": "y", "role": "out", "dtype": "float32", "shape": ["n"]}],
+        "scalars": [{"name": "s", "dtype": "int32", "value": 2, "fixed": True}, {"name": "k", "dtype": "int32", "value": 5}],
+    })  # fmt: skip
+    source = 'extern "C" __global__ void g(const float* x, const int* w, float* y, int n, int k) { y[0] = x[0] + w[0] + k; }'
+    plan = {"steps": [{"launch": "g", "grid": [1], "block": [32], "args": ["x", "w", "y", "n", "k"]}]}
+    return Subject(ir, Kernel(source=source, plan=LaunchPlan.model_validate(plan)), None)
+
+
 def subject_of(name: str) -> Subject:
-    if name == SINK:
-        return sink()
+    if name in {SINK, GUARDED}:
+        return sink() if name == SINK else guarded()
     return load_subject(ROOT / "examples" / "kernels" / name, allow_unverified=True)
 
 
@@ -325,6 +344,81 @@ def test_a_wrong_call_is_refused(arguments: list[str], built: Built, tmp_path: P
     assert done.returncode == 2
     assert re.match(r"error: \S", done.stderr)
     assert "launch" not in done.stdout
+
+
+@dataclass(frozen=True)
+class OnGpu:
+    """What describes memory of a GPU that is not there: a call that reads on fails."""
+
+    shape: tuple[int, ...]
+    typestr: str = "<f4"
+    strides: tuple[int, ...] | None = None
+    address: int = 4096
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": self.shape, "typestr": self.typestr, "data": (self.address, False), "version": 3, "strides": self.strides}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "says"),
+    [
+        (4, 2, "n >= 8|n of at least 8"),
+        (8192, 2, "n <= 4096|at most 4096"),
+        (10, 2, "n % 4 == 0|n a multiple of 4"),
+        (12, 3, r"p & \(p - 1\)|p a power of two"),
+        (8, 16, "p <= n"),
+        (8, 0, "p >= 1|p of at least 1"),
+    ],
+)
+def test_sizes_that_the_kernel_is_not_made_for_are_refused_by_every_form(
+    n: int, p: int, says: str, built: Built, tmp_path: Path
+) -> None:
+    subject = guarded()
+    (tmp_path / "x.bin").write_bytes(bytes(4 * n * p))
+    (tmp_path / "w.bin").write_bytes(bytes(12))
+    argv = [str(built.binary), GUARDED, "--n", str(n), "--p", str(p), "--data-folder", str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.search(says, done.stderr), done.stderr
+    with pytest.raises(KernelError, match=says):
+        load(subject.ir, subject.kernel)(OnGpu((n, p)), OnGpu((3,), "<i4"))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "named", "says"),
+    [
+        ((OnGpu((8, 2), "<f8"), OnGpu((3,), "<i4")), {}, "'x' has dtype float64, the kernel takes float32"),
+        ((OnGpu((8, 2)), OnGpu((3,), "<f4")), {}, "'w' has dtype float32, the kernel takes int32"),
+        ((OnGpu((8, 2), ">f4"), OnGpu((3,), "<i4")), {}, "'x' has dtype >f4"),
+        ((OnGpu((8, 2), strides=(4, 32)), OnGpu((3,), "<i4")), {}, "not contiguous"),
+        ((OnGpu((8, 2), address=4098), OnGpu((3,), "<i4")), {}, "multiple of 16"),
+        ((OnGpu((8, 2)), OnGpu((4,), "<i4")), {}, "made for c = 3, not 4"),
+        ((OnGpu((8, 2)), OnGpu((3,), "<i4")), {"s": 3}, "'s' is fixed at 2"),
+        ((OnGpu((8, 2)), OnGpu((3,), "<i4")), {"z": 3}, "unknown scalar 'z'"),
+    ],
+)  # fmt: skip
+def test_arrays_and_scalars_that_do_not_fit_are_refused(
+    arrays: tuple[OnGpu, ...], named: dict[str, int], says: str
+) -> None:
+    subject = guarded()
+    with pytest.raises(KernelError, match=says):
+        load(subject.ir, subject.kernel)(*arrays, **named)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "w_bytes"),
+    [(["--c", "4"], 12), (["--s", "3"], 12), (["--k", "1e9"], 12), ([], 16), ([], 0)],
+)
+def test_a_program_refuses_fixed_values_and_files_of_another_size(
+    arguments: list[str], w_bytes: int, built: Built, tmp_path: Path
+) -> None:
+    (tmp_path / "x.bin").write_bytes(bytes(4 * 64 * 16))
+    (tmp_path / "w.bin").write_bytes(bytes(w_bytes))
+    argv = [str(built.binary), GUARDED, "--data-folder", str(tmp_path), *arguments]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "launch" in done.stdout) == (2, False), done.stderr
+    assert re.match(r"error: \S", done.stderr)
 
 
 MAP_SOURCE = """
