@@ -165,6 +165,16 @@ class CallOutput:
 
 
 @dataclass(frozen=True)
+class Coverage:
+    """Basic blocks of kernel.cu by line and column of their start, both from 1; copies that were inlined count as one."""
+
+    places: frozenset[tuple[int, int]]
+    """All that the compiler made."""
+    reached: frozenset[tuple[int, int]]
+    """Those that ran, in any call and thread."""
+
+
+@dataclass(frozen=True)
 class JobOk:
     """The child ran to its end; nothing was seen that is wrong in itself."""
 
@@ -186,6 +196,8 @@ class JobOk:
     `barriers`: block barriers, counted once a block; `atomics`: atomic operations of threads, on any memory;
     `threads`: threads run.
     """
+    coverage: Coverage | None = None
+    """CPU executor in check mode: what ran of the kernel; `None` where it is not observed."""
     status: Literal["ok"] = "ok"
 
 

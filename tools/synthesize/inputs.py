@@ -86,6 +86,8 @@ def _shaped(base: Array, regime: str, dtype: str, rng: np.random.Generator) -> A
             return np.sort(base, axis=-1) if base.ndim else base
         case "sparse":
             return np.where(rng.random(base.shape) < 0.8, 0.0, base)
+        case "twins":
+            return _twins(base, rng)
         case "subnormal":
             tiny = 1e-310 if dtype == "float64" else 1e-40
             return np.where(rng.random(base.shape) < 0.3, base * tiny, base)
@@ -96,6 +98,18 @@ def _shaped(base: Array, regime: str, dtype: str, rng: np.random.Generator) -> A
             return flat.reshape(base.shape)
         case _:
             return base
+
+
+def _twins(base: Array, rng: np.random.Generator) -> Array:
+    """Return rows of the last axis that come again with a period: points that coincide, without other ties.
+
+    A period of 32 or 8 puts twins into the hands of one lane, an odd one into those of different lanes.
+    """
+    if base.ndim < 2:
+        return base
+    rows = base.shape[-2]
+    periods = [p for p in (32, 8, 3) if 3 * p <= rows] or [1]
+    return np.take(base, np.arange(rows) % int(rng.choice(periods)), axis=-2)
 
 
 def _seams(shape: tuple[int, ...], period: int) -> Array:

@@ -37,6 +37,8 @@ def regimes_of(ir: KernelIR, specs: Inputs) -> tuple[str, ...]:
         found += ["ties", "equal", "sorted"]
     if integers:
         found += ["extremes"]
+    if any(t.dtype in INTEGERS for t in ir.outputs) and any(len(t.shape) > 1 for t in free):
+        found += ["twins"]
     return tuple(dict.fromkeys(found))
 
 

@@ -84,6 +84,17 @@ def candidates(dim: Dim, interesting: Iterable[int], *, most: int) -> list[int]:
     return found or [dim.value]
 
 
+def around(dim: Dim, marks: Iterable[int], *, most: int) -> list[int]:
+    """Return sizes at, beside and at small multiples of the marks, admitted by the dim's own rules; never empty."""
+    wanted = {size for n in marks for size in (n, n + 1, 2 * n, 2 * n + 3, 3 * n + 1, 4 * n)}
+    step = dim.multiple_of
+    rounded = {-(-n // step) * step for n in wanted}
+    if dim.power_of_two:
+        rounded |= {1 << (n - 1).bit_length() for n in wanted}
+    found = sorted(n for n in rounded if 0 < n <= most and dim.admits(n))
+    return found or [dim.value]
+
+
 def shapes(
     ir: KernelIR, tunables: Iterable[int], *, count: int, budget: int, seed: int, largest: int = 1 << 16
 ) -> list[Sizes]:

@@ -35,7 +35,8 @@ def expected_of(answer: Answer) -> Expected:
 
 def run_cases(
     climb: Climb, stage: StageName, cases: Sequence[Case], executor: Executor, mode: Mode, *, poison: int = 0,
-    keep: dict[str, dict[str, Array]] | None = None, fresh: bool = False,
+    keep: dict[str, dict[str, Array]] | None = None, fresh: bool = False, limit_s: float = 20.0,
+    num_sms: int | None = None,
 ) -> str:  # fmt: skip
     """Run cases and compare them; return what was covered, in a few words.
 
@@ -48,6 +49,8 @@ def run_cases(
         poison: Varies the bytes of outputs and scratch.
         keep: Receives the outputs by case.
         fresh: Run in processes that have served nobody.
+        limit_s: Wall seconds for one process; stage `target` has more.
+        num_sms: Multiprocessors that the plan sees; `None`: the executor's.
     """
     if stage == "values":
         cases = sorted(cases, key=lambda c: str(c.dims))
@@ -66,8 +69,9 @@ def run_cases(
                 stage, "resources", f"the time for judging is over after {run} of {len(cases)} cases"
             )
         outputs = _run_group(
-            climb, stage, group, answers, executor, mode, poison=poison, left=left, fresh=fresh
-        )
+            climb, stage, group, answers, executor, mode, poison=poison, left=left, fresh=fresh, limit_s=limit_s,
+            num_sms=num_sms,
+        )  # fmt: skip
         if keep is not None:
             keep |= {c.id: _defined(o.arrays, answers[c.id]) for c, o in zip(group, outputs, strict=True)}
         run += len(group)
@@ -105,14 +109,15 @@ def _batches(cases: Sequence[Case]) -> list[list[Case]]:
 
 def _run_group(
     climb: Climb, stage: StageName, group: Sequence[Case], answers: dict[str, Answer], executor: Executor, mode: Mode, *,
-    poison: int, left: float, fresh: bool,
+    poison: int, left: float, fresh: bool, limit_s: float, num_sms: int | None,
 ) -> tuple[CallOutput, ...]:  # fmt: skip
     first = group[0]
-    program = program_for(climb, first.dims, first.scalars)
+    program = program_for(climb, first.dims, first.scalars, num_sms=num_sms)
+    on = f" with {num_sms} multiprocessors" if num_sms is not None else ""
     if isinstance(program, PlanFault):
-        fail(stage, program.class_, f"at sizes {first.dims}: {program.message}", program.evidence)
+        fail(stage, program.class_, f"at sizes {first.dims}{on}: {program.message}", program.evidence)
     calls = tuple(climb.suite.inputs(c) for c in group)
-    deadline_s = min(left, 60.0 if stage == "target" else 20.0)
+    deadline_s = min(left, 60.0 if stage == "target" else limit_s)
     done = executor.run(
         job_for(climb, program, calls, mode, deadline_s=deadline_s, poison=poison, fresh=fresh)
     )
@@ -126,6 +131,9 @@ def _run_group(
             msg = f"{done.reason} on the CPU executor: {done.message}"
             raise Skipped(msg)
         leave_unmeasured(stage, done.reason, done.message, {**done.evidence, **where})
+    if done.coverage is not None:
+        climb.places |= done.coverage.places
+        climb.reached |= done.coverage.reached
     _compare_calls(climb, stage, group, answers, calls, done)
     return done.calls
 

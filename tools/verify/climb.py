@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from cuda_harness.state.expr import ExprError
@@ -24,7 +24,7 @@ from cuda_harness.tools.execute.protocol import (
     Program,
 )
 from cuda_harness.tools.ir.placement import expand_on
-from cuda_harness.tools.ir.program import PlanFault
+from cuda_harness.tools.ir.program import PlanFault, expand
 from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.toolchain.source import Remark, SourceFacts
@@ -66,6 +66,15 @@ class Climb:
     scaled: dict[str, int] | None = None
     covered: dict[str, Any] = field(default_factory=dict)
     """What the stage under way has exercised."""
+    places: set[tuple[int, int]] = field(default_factory=set)
+    """Line and column of each basic block of the kernel that check mode knows."""
+    reached: set[tuple[int, int]] = field(default_factory=set)
+    """Those that ran in check mode."""
+
+    @property
+    def unreached(self) -> set[tuple[int, int]]:
+        """What of the kernel never ran in check mode."""
+        return self.places - self.reached
 
     @property
     def tunables(self) -> list[int]:
@@ -106,8 +115,15 @@ def leave_unmeasured(
     raise Ending(status, failure)
 
 
-def program_for(climb: Climb, dims: dict[str, int], scalars: dict[str, Any]) -> Program | PlanFault:
-    """Return the plan at these sizes and scalars, or what is wrong with it."""
+def program_for(
+    climb: Climb, dims: dict[str, int], scalars: dict[str, Any], *, num_sms: int | None = None
+) -> Program | PlanFault:
+    """Return the plan at these sizes and scalars, or what is wrong with it; `num_sms` replaces the device's number."""
+    if num_sms is not None:
+        return expand(
+            climb.ir, climb.kernel.plan, dims=dims, scalars=scalars, tunables=None, kernels=tuple(climb.facts.kernels),
+            device=replace(climb.executor.device(), num_sms=num_sms),
+        )  # fmt: skip
     return expand_on(
         climb.executor, climb.kernel, climb.ir, dims=dims, scalars=scalars, kernels=climb.facts.kernels, arch=climb.target
     )  # fmt: skip

@@ -10,6 +10,7 @@ from cuda_harness.state.results import (
     CompileRejected,
     CompileTimedOut,
 )
+from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.protocol import (
     Array,
 )
@@ -20,7 +21,11 @@ from cuda_harness.tools.verify.cases import run_cases
 from cuda_harness.tools.verify.climb import Climb, Ending, fail, leave_unmeasured, program_for
 from cuda_harness.tools.verify.metamorphic import check_properties
 from cuda_harness.tools.verify.policy import float_atomics, lowered_precision, order_may_matter, review
+from cuda_harness.tools.verify.reach import explore
 from cuda_harness.tools.verify.target import CPU_TARGET_S, bearable_size, bearable_target
+
+_OTHER_SMS = (1, 132)
+"""Multiprocessors beside the CPU executor's own number: one block must do all, and those of an H100 must fit."""
 
 
 def parse_stage(climb: Climb) -> str:
@@ -147,12 +152,20 @@ def launch_config_stage(climb: Climb) -> str:
 
 
 def tiny_stage(climb: Climb) -> str:
-    """Small sizes on the CPU executor in check mode."""
+    """Small sizes on the CPU executor in check mode, and larger ones for what the small ones do not reach."""
     if climb.checker is None:
         return "not measured: the CPU executor is not available here (no g++)"
-    return run_cases(
-        climb, "tiny", climb.suite.cases("tiny", tunables=climb.tunables), climb.checker, "check"
-    )
+    cases = climb.suite.cases("tiny", tunables=climb.tunables)
+    detail = run_cases(climb, "tiny", cases, climb.checker, "check")
+    covered = climb.covered
+    further = explore(climb, climb.checker, cases)
+    lines = sorted({line for line, _ in climb.unreached})
+    climb.covered = {
+        **covered,
+        "cases": climb.covered["cases"],
+        **({"lines_not_reached": lines[:64]} if lines else {}),
+    }
+    return detail + further
 
 
 def shapes_stage(climb: Climb) -> str:
@@ -160,7 +173,19 @@ def shapes_stage(climb: Climb) -> str:
     cases = climb.suite.cases("shapes", tunables=climb.tunables)
     kept = [c for c in cases if climb.executor.name != "cpu" or bearable_size(climb, c.dims)]
     note = f"; {len(cases) - len(kept)} long size(s) left to a GPU" if len(kept) < len(cases) else ""
-    return run_cases(climb, "shapes", kept, climb.executor, "plain") + note
+    detail = run_cases(climb, "shapes", kept, climb.executor, "plain") + note
+    return detail + _on_other_devices(climb, kept)
+
+
+def _on_other_devices(climb: Climb, cases: list[Case]) -> str:
+    """Run the largest sizes as on devices of other sizes, where the plan asks for the device's and a CPU has none."""
+    if climb.executor.name != "cpu" or "num_sms" not in climb.kernel.plan.model_dump_json():
+        return ""
+    covered = climb.covered
+    for num_sms in _OTHER_SMS:
+        run_cases(climb, "shapes", cases[-2:], climb.executor, "plain", num_sms=num_sms)
+    climb.covered = covered
+    return f"; also with {' and '.join(map(str, _OTHER_SMS))} multiprocessors"
 
 
 def values_stage(climb: Climb) -> str:

@@ -37,7 +37,7 @@ _GROWTH = 6.0
 _CONDITION = 16.0
 """Roundings that enter like perturbed inputs, in units of one."""
 _SHARE = 2e-3
-"""Most, relative to an element and the output's RMS, that the condition of other elements lends to one element.
+"""Most, relative to an element and the output's usual size, that the condition of other elements lends to one element.
 
 An output that is saturated (a softmax near one) hardly moves when inputs do, yet an honest kernel that contracts
 its product into the exponent carries that rounding; regimes with a mild condition keep this share near zero.
@@ -136,11 +136,21 @@ def tolerance(
         typical = root_mean_square(sense)
         worst = float(np.max(sense))
         share = _SHARE * max(1.0, unit / UNIT_ROUNDOFF["float32"] / 64)
-        lent = np.minimum(reach * worst, share * (magnitude + rms))
+        lent = np.minimum(reach * worst, share * (magnitude + _usual(magnitude, rms)))
         element = element + reach * sense + lent
         condition = reach * typical
     norm = 1.05 * out_unit + 2 * growth + ((3 * condition + SMALLEST[tensor.dtype]) / rms if rms > 0 else 0.0)
     return Tolerance(element, norm, unit)
+
+
+def _usual(magnitude: Array, rms: float) -> float:
+    """Return the size that elements usually have: the RMS, unless a few huge elements make it.
+
+    Forces at short distance or reciprocals span many orders of magnitude; the RMS would be that of the largest, and
+    every other element would pass whatever it is. For normal values four times the median is above the RMS.
+    """
+    live = magnitude[magnitude > 0]
+    return min(rms, 4.0 * float(np.median(live))) if live.size else rms
 
 
 def root_mean_square(values: Array) -> float:

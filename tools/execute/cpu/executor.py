@@ -15,6 +15,7 @@ from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
 from cuda_harness.tools.execute.cpu.casts import errors_of, saturate_casts, saturate_implicit
 from cuda_harness.tools.execute.cpu.contain import SYSTEM_READABLE, bubblewrapped
+from cuda_harness.tools.execute.cpu.coverage import coverage_of
 from cuda_harness.tools.execute.cpu.limits import launch_fault
 from cuda_harness.tools.execute.cpu.outcomes import compile_failed, died, fault_of, not_run_of
 from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, rewrite
@@ -264,9 +265,11 @@ class CpuExecutor:
             outputs_of(memory, layout, job, index, said["unwritten"][index])
             for index in range(len(job.calls))
         )
+        reached = said.get("reached")
         return JobOk(
-            calls, float(said["seconds"]), tuple(said.get("warnings", ())), dict(said.get("facts", {}))
-        )
+            calls, float(said["seconds"]), tuple(said.get("warnings", ())), dict(said.get("facts", {})),
+            coverage=None if reached is None else coverage_of(library, map(int, reached)),
+        )  # fmt: skip
 
     def estimate_s(self, job: Job) -> float | None:
         """Return expected wall seconds of one call, from the first blocks of its launches; `None` where it cannot tell.

@@ -1,8 +1,11 @@
 """Line and column of a code address, from the line table of a compiled kernel (DWARF 5, section `.debug_line`)."""
 
 import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _STRING, _LINE_STRING, _STRING_OFFSET = 0x08, 0x1F, 0x0E
 _FIXED = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}
@@ -24,11 +27,33 @@ def place_of(library: Path, address: int) -> Place | None:
 
     `None` for code of an included header, and for a table that is absent or of another form.
     """
+    return places_of(library, [address]).get(address)
+
+
+def places_of(library: Path, addresses: Iterable[int]) -> dict[int, Place]:
+    """Return the places of several instructions, one pass over the table for all; without those `place_of` has none for."""
     try:
         sections = _sections(library.read_bytes())
-        return _Table(sections[".debug_line"], sections.get(".debug_line_str", b"")).place(address)
+        rows = sorted(_Table(sections[".debug_line"], sections.get(".debug_line_str", b"")).rows())
     except (OSError, KeyError, IndexError, ValueError, struct.error):
-        return None
+        return {}
+    starts = [row.first for row in rows]
+    found = {}
+    for address in addresses:
+        at = bisect_right(starts, address) - 1
+        if at >= 0 and address < rows[at].end and rows[at].in_kernel:
+            found[address] = Place(rows[at].line, rows[at].column)
+    return found
+
+
+class _Row(NamedTuple):
+    """Instructions from `first` up to `end`, exclusive, and where they come from."""
+
+    first: int
+    end: int
+    in_kernel: bool
+    line: int
+    column: int
 
 
 def _sections(data: bytes) -> dict[str, bytes]:
@@ -50,19 +75,15 @@ class _Table:
         self.data, self.strings = data, strings
         self.at = 0
 
-    def place(self, address: int) -> Place | None:
-        """Look through all units for the row that covers the address."""
+    def rows(self) -> Iterator[_Row]:
+        """Yield the rows of all units."""
         while self.at < len(self.data):
             length = self._fixed(4)
             end = self.at + length
-            found = self._unit(end, address)
-            if found is not None:
-                file_is_kernel, line, column = found
-                return Place(line, column) if file_is_kernel else None
+            yield from self._unit(end)
             self.at = end
-        return None
 
-    def _unit(self, end: int, address: int) -> tuple[bool, int, int] | None:
+    def _unit(self, end: int) -> Iterator[_Row]:
         if self._fixed(2) != 5:
             msg = "another version of DWARF"
             raise ValueError(msg)
@@ -79,21 +100,17 @@ class _Table:
         names = self._entries()
         kernels = {i for i, name in enumerate(names) if name.rsplit("/", 1)[-1] == "kernel.cu"}
         self.at = program
-        return self._run(end, address, step, (line_base, line_range, opcode_base), lengths, kernels)
+        yield from self._run(end, step, (line_base, line_range, opcode_base), lengths, kernels)
 
     def _run(
-        self, end: int, address: int, step: int, special: tuple[int, int, int], lengths: list[int], kernels: set[int]
-    ) -> tuple[bool, int, int] | None:  # fmt: skip
+        self, end: int, step: int, special: tuple[int, int, int], lengths: list[int], kernels: set[int]
+    ) -> Iterator[_Row]:
         line_base, line_range, opcode_base = special
         pc, file, line, column = 0, 1, 1, 0
         before: tuple[int, int, int, int] | None = None
-
-        def covers() -> bool:
-            return before is not None and before[0] <= address < pc
-
         while self.at < end:
             opcode = self._fixed(1)
-            row = False
+            row = ended = False
             if opcode >= opcode_base:
                 adjusted = opcode - opcode_base
                 pc += adjusted // line_range * step
@@ -102,10 +119,8 @@ class _Table:
             elif opcode == 0:
                 after = self._uleb() + self.at
                 kind = self._fixed(1)
-                if kind == 1:  # the sequence ends
-                    if before is not None and covers():
-                        return before[1] in kernels, before[2], before[3]
-                    pc, file, line, column, before = 0, 1, 1, 0, None
+                if kind == 1:
+                    row = ended = True
                 elif kind == 2:
                     pc = self._fixed(8)
                 self.at = after
@@ -127,10 +142,11 @@ class _Table:
                 for _ in range(lengths[opcode - 1]):
                     self._uleb()
             if row:
-                if before is not None and covers():
-                    return before[1] in kernels, before[2], before[3]
+                if before is not None and before[0] < pc:
+                    yield _Row(before[0], pc, before[1] in kernels, before[2], before[3])
                 before = (pc, file, line, column)
-        return None
+            if ended:
+                pc, file, line, column, before = 0, 1, 1, 0, None
 
     def _entries(self) -> list[str]:
         """Read a table of folders or files; their paths."""

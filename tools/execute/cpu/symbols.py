@@ -83,7 +83,7 @@ DEVICE_HEAP = {
     "_ZdlPvm": "delete", "_ZdaPvm": "delete[]", "__cxa_throw_bad_array_new_length": "new[]",
 }  # fmt: skip
 """Functions of a heap that device code may call too: nothing foreign, but not there on this executor."""
-_PREFIXES = ("sim_", "__tsan_", "__ubsan_handle_", "__gcov_")
+_PREFIXES = ("sim_", "__tsan_", "__ubsan_handle_", "__gcov_", "__sanitizer_cov_trace_pc")
 _COMPILER_RUNTIME = ("__extendhf", "__trunc", "__float", "__fix", "__mul", "__div", "__pow", "__udiv", "__umod", "__mod", "__popcount", "__clz", "__ctz", "__add", "__sub", "__neg", "__eq", "__lt", "__le", "__gt", "__ge", "__ne", "__unord", "__extend")  # fmt: skip
 
 

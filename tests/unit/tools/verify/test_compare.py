@@ -194,3 +194,16 @@ def test_a_signalling_nan_is_wrong_without_a_warning(mode: str) -> None:
     got = truth.astype(np.float32)
     got.view(np.uint32)[3] = 0x7F800001
     assert isinstance(judged(ir_of(compare={"mode": mode}), got, truth), Mismatch)
+
+
+def test_a_few_huge_elements_lend_nothing_to_the_others() -> None:
+    """Forces of near pairs are 1e10, those of the others 1: the condition of the first is no excuse for the second."""
+    truth = RNG.standard_normal(512)
+    truth[:8] *= 1e10
+    sense = np.abs(truth) * 2.0**-24
+    got = truth.astype(np.float32)
+    assert isinstance(judged(ir_of(n=512), got, truth, sense=sense), Agreement)
+    got[100] = truth[100] + 0.05
+    found = judged(ir_of(n=512), got, truth, sense=sense)
+    assert isinstance(found, Mismatch)
+    assert found.evidence["index"] == [100]

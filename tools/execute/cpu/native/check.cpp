@@ -682,6 +682,23 @@ void check_block_start(size_t number, char *shared, size_t, char *dynamic, size_
   if (dynamic_bytes) set_range((uintptr_t)dynamic, dynamic_bytes, 1);
 }
 
+// One byte for each of the kernel's code: set when the basic block that begins there has run.
+static std::vector<unsigned char> g_reached;
+
+extern "C" void __sanitizer_cov_trace_pc() {
+  const uintptr_t pc = (uintptr_t)__builtin_return_address(0);
+  if (pc < g_text_low || pc >= g_text_high) return;
+  if (g_reached.empty()) g_reached.resize(g_text_high - g_text_low);
+  g_reached[pc - g_text_low] = 1;
+}
+
+std::string reached_json(uintptr_t base) {
+  std::string out = "[";
+  for (size_t i = 0; i < g_reached.size(); ++i)
+    if (g_reached[i]) out += (out.size() > 1 ? "," : "") + std::to_string(g_text_low - base + i);
+  return out + "]";
+}
+
 extern "C" void check_shared_variable(unsigned at, size_t bytes, const char *name) {
   g_variables.push_back({at, bytes, name});
   for (const Block &b : g_blocks)

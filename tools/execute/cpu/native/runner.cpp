@@ -651,6 +651,7 @@ int main(int argc, char **argv) {
   std::string counted;
 #ifdef SIM_CHECK
   if (g_count) counted = ",\"facts\":" + count_json();
+  counted += ",\"reached\":" + reached_json(g_library_base);
 #endif
   send("{\"status\":\"ok\",\"seconds\":" + std::to_string(g_kernel_seconds) + ",\"unwritten\":" + unwritten + "],\"warnings\":" +
        warnings_json() + counted + "}\n");

@@ -71,6 +71,8 @@ void check_add_range(char *address, size_t bytes, bool initialised);
 bool check_written(const char *address, size_t bytes);
 char *check_allocate(size_t bytes);
 void check_globals(const sim_global *first, const sim_global *end);
+// Basic blocks of the kernel that ran: where each told of itself, as offsets from the library's base.
+std::string reached_json(uintptr_t base);
 // Counting of memory traffic, when the job asks for it.
 extern bool g_count;
 void count_access(uintptr_t address, unsigned bytes, bool writes, bool atomic, bool shared, const void *pc);

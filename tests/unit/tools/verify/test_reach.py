@@ -1,0 +1,105 @@
+"""Check mode beyond the tiny sizes: where it looks, when it stops, what it says."""
+
+from typing import Any
+
+import pytest
+from tests.unit.tools.verify.test_ladder import IR, PLAN, ScriptedExecutor, scaled, verdict
+
+from cuda_harness.state.ir import Dim
+from cuda_harness.state.kernel import Kernel, LaunchPlan
+from cuda_harness.tools.execute.protocol import Coverage, Job, JobFault, JobOk, JobResult
+from cuda_harness.tools.synthesize.shapes import around
+from cuda_harness.tools.verify.reach import landmarks
+
+TWO_KERNELS = {
+    "tunables": {"BLOCK": [128, 64], "EPT": [4]},
+    "steps": [
+        {"launch": "k", "grid": ["cdiv(n, BLOCK * EPT)"], "block": ["BLOCK"], "args": ["x", "y", "a", "n"], "when": "n <= 3000"}
+    ],
+}  # fmt: skip
+
+
+def test_landmarks_are_the_closed_parts_of_the_plan_and_the_products_of_the_source() -> None:
+    source = """
+    constexpr int TILE = BLOCK * EPT / 2;
+    #define ROWS 24
+    for (int i = 0; i < n; i += 32 * EPT) x += ROWS * 11;
+    constexpr float HALF = 0.5f;
+    """
+    found = landmarks(Kernel(source=source, plan=LaunchPlan.model_validate(TWO_KERNELS)))
+    assert {128, 4, 512, 3000, 256, 24, 264} <= set(found)
+    assert not {0, 1} & set(found)
+
+
+def test_sizes_around_a_landmark_keep_the_rules_of_their_dim() -> None:
+    assert around(Dim(name="n", value=8), [256], most=1 << 16) == [256, 257, 512, 515, 769, 1024]
+    assert all(n % 24 == 0 for n in around(Dim(name="n", value=24, multiple_of=24), [256], most=1 << 16))
+    assert around(Dim(name="n", value=8, power_of_two=True), [300], most=1 << 16) == [512, 1024, 2048]
+    assert around(Dim(name="n", value=8, max=9), [300], most=1 << 16) == [8]
+
+
+class Observed(ScriptedExecutor):
+    """Tells of a kernel whose second block runs from 1000 elements on and whose third never does."""
+
+    def run(self, job: Job) -> JobResult:
+        done = super().run(job)
+        if job.mode != "check" or not isinstance(done, JobOk):
+            return done
+        size = job.program.buffers[0].count
+        ran = {(1, 1)} | ({(4, 2)} if size >= 1000 else set())
+        places = frozenset({(1, 1), (4, 2), (9, 3)})
+        return JobOk(done.calls, done.seconds, coverage=Coverage(places, frozenset(ran)))
+
+
+def sizes_in_check_mode(executor: ScriptedExecutor) -> set[int]:
+    return {job.program.buffers[0].count for job in executor.jobs if job.mode == "check"}
+
+
+def test_sizes_are_added_until_everything_ran_and_the_rest_is_named() -> None:
+    executor = Observed()
+    found = verdict(executor)
+    assert found.accepted, found.failure
+    assert max(sizes_in_check_mode(executor)) >= 1000
+    tiny = found.stage("tiny")
+    assert tiny is not None
+    assert "parts of line(s) 9 never ran" in tiny.detail
+    assert tiny.covered["lines_not_reached"] == [9]
+
+
+def beyond(fault: JobFault) -> Any:
+    """Return an answer that is right below 1000 elements in check mode, and in plain mode everywhere."""
+    return lambda x, a, call, job: (
+        fault if job.mode == "check" and x.size >= 1000 else scaled(x, a, call, job)
+    )
+
+
+def test_a_fault_at_a_size_that_was_added_rejects() -> None:
+    found = verdict(Observed(beyond(JobFault("out_of_bounds", "line 4: one float past the end of `x`"))))
+    assert found.failure is not None
+    assert (found.failure.stage, found.failure.class_) == ("tiny", "out_of_bounds")
+    assert found.failure.evidence["dims"]["n"] >= 1000
+
+
+def test_a_size_that_takes_too_long_in_check_mode_blames_nobody() -> None:
+    assert verdict(Observed(beyond(JobFault("timeout", "no end")))).accepted
+
+
+@pytest.mark.parametrize("wrong_with", [1, 132])
+def test_the_plan_must_be_right_for_any_number_of_multiprocessors(wrong_with: int) -> None:
+    plan = {"steps": [{**PLAN["steps"][0], "grid": ["min(cdiv(n, 64), num_sms * 64)"]}]}
+    ir = {**IR, "dims": [{"name": "n", "value": 70_000}]}
+    seen: set[int] = set()
+
+    def answer(x: Any, a: float, call: int, job: Job) -> Any:
+        blocks = job.program.ops[0].grid[0]  # type: ignore[union-attr]
+        seen.add(blocks)
+        few = 64 * wrong_with
+        wrong = x.size > 60_000 and blocks == min(-(-x.size // 64), few)
+        return scaled(x, a + (1.0 if wrong else 0.0), call, job)
+
+    cpu = ScriptedExecutor(answer, name="cpu")
+    cpu.device = lambda: type(ScriptedExecutor().device())("scripted", num_sms=8)  # type: ignore[method-assign]
+    found = verdict(cpu, ir=ir, plan=plan)
+    assert found.failure is not None
+    assert (found.failure.stage, found.failure.class_) == ("shapes", "mismatch")
+    assert {64, 512} <= seen

@@ -1,0 +1,237 @@
+"""Check mode at more sizes than the tiny ones, until every part of kernel.cu has run or the time for it is spent.
+
+The tiny sizes reach the tail of a loop that is unrolled by 32 * 8, not its body, and no second tile of 2048 elements.
+The executor tells which basic blocks ran; sizes at which the kernel may behave otherwise are tried until none is left.
+"""
+
+import ast
+import re
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+from cuda_harness.state.expr import Expr, ExprError
+from cuda_harness.state.kernel import Kernel, PlanStep, Repeat, While
+from cuda_harness.state.suite import Case
+from cuda_harness.tools.execute.protocol import Executor, LaunchOp
+from cuda_harness.tools.ir.program import PlanFault
+from cuda_harness.tools.synthesize.shapes import Sizes, admitted, around, work
+from cuda_harness.tools.verify.cases import run_cases
+from cuda_harness.tools.verify.climb import Climb, Ending, Skipped, program_for
+
+REACH_S = 2.5
+"""Wall seconds for all further sizes and values of one kernel."""
+_RUN_S = 2.0
+_WORK = 3_000_000
+"""Most work of one run in check mode."""
+_MOST = 1 << 16
+_EXPANSIONS = 160
+_PATIENCE = 12
+"""Runs in a row that reach nothing new before the search for sizes ends."""
+_BATCH = 6
+_CONSTANT = re.compile(
+    r"\bconstexpr\s+[\w\s:]+?\b(\w+)\s*=\s*([^;{}]{1,120});|^[ \t]*#define[ \t]+(\w+)[ \t]+(.+)$",
+    re.MULTILINE,
+)
+_PRODUCT = re.compile(r"(?<![\w.])(\w+)\s*(?:\*|<<)\s*(\w+)(?:\s*\*\s*(\w+))?")
+
+
+def landmarks(kernel: Kernel) -> list[int]:
+    """Return the numbers at which the kernel may behave otherwise, the smallest first.
+
+    Those of its plan (tunables, and what closed parts of its expressions are worth: `BLOCK * EPT`, 2048), and the
+    constants and products of its source (`32 * UNROLL`).
+    """
+    known = kernel.plan.default_tunables()
+    found = set(known.values())
+    for expr in _expressions(kernel.plan.steps):
+        found |= set(_closed(expr.text, known))
+    for scratch in kernel.plan.scratch:
+        for size in scratch.shape:
+            found |= set(_closed(size.text, known))
+    for match in _CONSTANT.finditer(kernel.source):
+        name, text = (match[1], match[2]) if match[1] else (match[3], match[4])
+        value = _value(re.sub(r"\([\w\s]*\bint\w*\s*\)|(?<=\d)[uUlL]+\b", "", text).replace("/", "//"), known)
+        if value is not None:
+            known = {**known, name: value}
+            found.add(value)
+    for match in _PRODUCT.finditer(kernel.source):
+        factors = [known.get(w, int(w) if w.isdecimal() else None) for w in match.groups() if w]
+        value = 1
+        for factor in factors:
+            value = value * factor if factor is not None and value else 0
+        found.add(value)
+    return sorted(n for n in found if 1 < n <= _MOST)
+
+
+def _expressions(steps: Iterable[PlanStep]) -> Iterator[Expr]:
+    for step in steps:
+        for part in (getattr(step, "grid", ()), getattr(step, "block", ())):
+            yield from part
+        when = getattr(step, "when", None)
+        if when is not None:
+            yield when
+        if isinstance(step, (Repeat, While)):
+            yield from _expressions(step.steps)
+
+
+def _closed(text: str, known: dict[str, int]) -> Iterator[int]:
+    """Yield the values of the parts of an expression that name nothing but tunables."""
+    for node in ast.walk(ast.parse(text.strip(), mode="eval")):
+        if isinstance(node, (ast.Constant, ast.BinOp, ast.Name)):
+            value = _value(ast.unparse(node), known)
+            if value is not None:
+                yield value
+
+
+def _value(text: str, known: dict[str, int]) -> int | None:
+    try:
+        return Expr(text.strip()).evaluate(known)
+    except ExprError:
+        return None
+
+
+def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
+    """Run further sizes, then further regimes, while parts of the kernel have not run; return what came of it.
+
+    Raises:
+        Ending: When a run finds a fault or a mismatch. What cannot be run in time is left, and blames nobody.
+    """
+    until = min(time.monotonic() + REACH_S, climb.deadline)
+    tried = [c.dims for c in done]
+    ran, idle = 0, 0
+    for batch in _batches(_ordered(climb, tried), _BATCH) if climb.unreached else ():
+        if not climb.unreached or time.monotonic() > until or idle >= _PATIENCE:
+            break
+        before = len(climb.unreached)
+        runs = _run(climb, checker, [_at(done, s, done[0].regime) for s in batch], until)
+        idle = idle + runs if len(climb.unreached) == before else 0
+        ran += runs
+    if climb.unreached:
+        ran += _run(climb, checker, _other_values(climb, done), until)
+    largest = [
+        c for c in climb.suite.cases("shapes", tunables=climb.tunables) if work(climb.ir, c.dims) <= _WORK
+    ][-2:]
+    ran += _run(climb, checker, [_at(done, c.dims, c.regime) for c in largest], until + _RUN_S, whole=True)
+    lines = sorted({line for line, _ in climb.unreached})
+    if not climb.places:
+        return f"; {ran} more"
+    return f"; {ran} more, " + (
+        f"parts of line(s) {_spans(lines)} never ran" if lines else "every part of the kernel ran"
+    )
+
+
+def _run(climb: Climb, checker: Executor, cases: list[Case], until: float, *, whole: bool = False) -> int:
+    """Run cases one by one, until everything has run if not `whole`; return how many ran."""
+    ran = 0
+    for number, case in enumerate(cases):
+        if time.monotonic() > until or not (whole or climb.unreached):
+            break
+        if number == 0:
+            climb.suite.answers(cases)
+        try:
+            run_cases(climb, "tiny", [case], checker, "check", poison=number, limit_s=_RUN_S)
+        except Skipped:
+            continue
+        except Ending as end:
+            if end.failure.is_candidates and end.failure.class_ not in {"timeout", "resources"}:
+                raise
+            continue
+        ran += 1
+    return ran
+
+
+def _at(done: tuple[Case, ...], sizes: Sizes, regime: str) -> Case:
+    """Return a case of stage `tiny` at other sizes, with the scalars of one that ran."""
+    like = done[len(done) // 2]
+    name = f"reach-{'x'.join(map(str, sizes.values())) or 'one'}-{regime}"
+    seed = (like.seed + zlib.crc32(name.encode())) % (1 << 62)
+    return like.model_copy(update={"id": name, "dims": sizes, "regime": regime, "seed": seed})
+
+
+def _other_values(climb: Climb, done: tuple[Case, ...]) -> list[Case]:
+    """Return the regimes that no run has had yet, at the largest size in check mode so far."""
+    had = {c.regime for c in done}
+    dims = max((c.dims for c in done), key=lambda d: work(climb.ir, d))
+    regimes = dict.fromkeys(c.regime for c in climb.suite.cases("values", tunables=climb.tunables))
+    return [_at(done, dims, r) for r in regimes if r not in had][:12]
+
+
+def _ordered(climb: Climb, tried: list[Sizes]) -> list[Sizes]:
+    """Return sizes to try: first those at which other kernels run or grids become many blocks, then by magnitude."""
+    found: list[Sizes] = []
+    for sizes in _candidates(climb):
+        if (
+            sizes not in tried
+            and sizes not in found
+            and admitted(climb.ir, sizes)
+            and work(climb.ir, sizes) <= _WORK
+        ):
+            found.append(sizes)
+    found.sort(key=lambda s: work(climb.ir, s))
+    step = max(1, len(found) // _EXPANSIONS)
+    seen = {_signature(climb, s) for s in tried}
+    first, magnitudes, rest = [], [], []
+    of_size: set[tuple[int, ...]] = {_magnitude(s) for s in tried}
+    for number, sizes in enumerate(found):
+        signature = _signature(climb, sizes) if number % step == 0 else None
+        if signature is not None and signature not in seen:
+            seen.add(signature)
+            first.append(sizes)
+        elif _magnitude(sizes) not in of_size:
+            magnitudes.append(sizes)
+        else:
+            rest.append(sizes)
+            continue
+        of_size.add(_magnitude(sizes))
+    return first + magnitudes + rest
+
+
+def _magnitude(sizes: Sizes) -> tuple[int, ...]:
+    return tuple(n.bit_length() for n in sizes.values())
+
+
+def _signature(climb: Climb, sizes: Sizes) -> tuple[tuple[str, int], ...] | None:
+    """Return which kernels run, each with one, two or more blocks; `None` where the plan has a fault."""
+    program = program_for(climb, sizes, {})
+    if isinstance(program, PlanFault):
+        return None
+    launches = (op for op in program.ops if isinstance(op, LaunchOp))
+    return tuple(sorted({(op.kernel, min(op.grid[0] * op.grid[1] * op.grid[2], 3)) for op in launches}))
+
+
+def _candidates(climb: Climb) -> Iterator[Sizes]:
+    """Yield sizes with one dim at a landmark, then with two; then those of the later stages."""
+    marks = landmarks(climb.kernel)
+    lists = {d.name: around(d, marks, most=_MOST) for d in climb.ir.dims}
+    few = {d.name: min(around(d, (5,), most=64), key=lambda n: abs(n - 5)) for d in climb.ir.dims}
+    least = {d.name: max(d.min, d.multiple_of) if not d.fixed else d.value for d in climb.ir.dims}
+    names = list(lists)
+    for others in (few, least):
+        for name in names:
+            yield from ({**others, name: size} for size in lists[name])
+    for case in climb.suite.cases("shapes", tunables=climb.tunables):
+        yield case.dims
+    for one, two in product(names, names):
+        if one < two:
+            for a, b in product(
+                lists[one][:: max(1, len(lists[one]) // 12)], lists[two][:: max(1, len(lists[two]) // 12)]
+            ):
+                yield {**few, one: a, two: b}
+
+
+def _batches(sizes: list[Sizes], count: int) -> Iterator[list[Sizes]]:
+    for at in range(0, len(sizes), count):
+        yield sizes[at : at + count]
+
+
+def _spans(lines: list[int]) -> str:
+    """Return line numbers in words, neighbours joined: `38-41, 57`."""
+    spans: list[list[int]] = []
+    for line in lines:
+        if spans and line == spans[-1][1] + 1:
+            spans[-1][1] = line
+        else:
+            spans.append([line, line])
+    return ", ".join(f"{a}-{b}" if b > a else str(a) for a, b in spans)
