@@ -11,18 +11,17 @@ extern "C" __global__ void moments(const float* __restrict__ x, float* __restric
   __shared__ float parts[3];
   const float* r = x + (size_t)blockIdx.x * cols;
   float s = 0.f;
-  // Sums of differences from the first element lose nothing to a large common offset.
-  const float shift = r[0];
-  for (int j = threadIdx.x; j < cols; j += 96) s += r[j] - shift;
-  const float off = sum_over_block(s, parts) / cols;
+  for (int j = threadIdx.x; j < cols; j += 96) s += r[j];
+  const float center = sum_over_block(s, parts) / cols;
   s = 0.f;
+  // What the mean has lost to a large common offset enters the variance squared only.
   for (int j = threadIdx.x; j < cols; j += 96) {
-    const float c = (r[j] - shift) - off;
+    const float c = r[j] - center;
     s = fmaf(c, c, s);
   }
   const float var = sum_over_block(s, parts) / cols;
   if (threadIdx.x == 0) {
-    mean[blockIdx.x] = shift + off;
+    mean[blockIdx.x] = center;
     std[blockIdx.x] = sqrtf(var);
   }
 }
