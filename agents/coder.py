@@ -33,6 +33,8 @@ _QUOTED_LINES = 12
 """Source lines quoted beside compiler messages."""
 
 
+MAIN = "main"
+"""Branch of the kernels before the first round."""
 _PLAN_KEYS = ("schema", "steps", "tunables", "scratch", "defines")
 
 
@@ -51,10 +53,15 @@ class Task:
     action: Literal["write", "repair", "redesign", "branch"]
     parent: Attempt | None
     strategy: str
-    branch: str = "main"
+    branch: str = MAIN
     idea: str = ""
     expectation: str = ""
     skills: tuple[str, ...] = ()
+
+    @property
+    def may_decline(self) -> bool:
+        """Whether the author may say that the idea does not apply, or give it up after a failure."""
+        return self.branch != MAIN
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,7 @@ def _write(desk: Desk, task: Task, attempt: int, services: "Services") -> Attemp
     def parse(reply: Reply) -> Kernel:
         replies.append(reply)
         repeated.append(None)
-        declined = not_applicable(reply, _PLAN_KEYS) if task.action == "branch" else ""
+        declined = not_applicable(reply, _PLAN_KEYS) if task.may_decline else ""
         if declined:
             raise NotApplicable(declined)
         try:
@@ -243,6 +250,7 @@ def _values(desk: Desk, task: Task, services: "Services") -> dict[str, Any]:
         "skills": [services.prompts.skill(name).text for name in task.skills],
         "advice": advice,
         "action": task.action,
+        "may_decline": task.may_decline,
         "idea": f"{task.strategy}: {task.idea}" if task.action == "branch" else "",
     }
 

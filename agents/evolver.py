@@ -216,6 +216,7 @@ def _brought_nothing_to_judge(settled: Round, state: EvolverView) -> bool:
     return (
         len(ends) == len(settled.branches) > 0
         and all(e is not None and e.reason == "not_applicable" for e in ends)
+        and not any(plan.owns(i) for plan in settled.branches for i in state.attempts)
     )  # fmt: skip
 
 

@@ -88,6 +88,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             **_CODER,
             **_LAST,
             "action": "branch",
+            "may_decline": True,
             "idea": "vector loads",
             "skills": ["Vector loads: ```float4```"],
         },

@@ -105,11 +105,15 @@ def _loops(question: Question) -> str:
 
 def _code(question: Question) -> str:
     from cuda_harness.agents.llm.offline.lowering.schedule import DESIGNS, lower
+    from cuda_harness.agents.llm.offline.lowering.style import style_of
 
     ir = _ir(question)
     idea = question.sections.get("What to do", "")
     if idea:
         return _branch(question, ir, idea)
+    last = question.json("Last plan")
+    if isinstance(last, dict) and style_of(str(last.get("notes", ""))).ideas:
+        return _json({"not_applicable": "the templates have one way to write this idea, and it failed"})
     design = _design(question)
     if design >= len(DESIGNS):
         msg = "every design that the templates have for this IR has been tried"

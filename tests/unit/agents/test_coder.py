@@ -231,6 +231,30 @@ def test_an_idea_that_does_not_apply_ends_its_branch_without_an_attempt(tmp_path
     assert run.model.left == 0
 
 
+def test_an_author_may_give_an_idea_up_after_a_failure_in_its_branch(tmp_path: Path) -> None:
+    run = Run(tmp_path, written(2), written(3), '```json\n{"not_applicable": "no way"}\n```')
+    run.write()
+    run.judge(Verdict(outcome="accepted", executor="cpu"))
+    plan = BranchPlan(name="r1b1", parent=1, strategy="vector_loads", idea="wider", first=2, last=5)
+    for end in (None, BranchEnd(reason="not_applicable", detail="no way")):
+        state = BranchCoderView(run_dir="run", plan=plan, ir=IR, attempts=run.attempts, target="sm_90a")
+        update = write_branch_kernel(state, FakeRuntime(run.services))  # type: ignore[arg-type]
+        if end is None:
+            run.attempts |= update["attempts"]
+            run.judge(failed())
+        else:
+            assert update == {"ended": {"r1b1": end}}
+    assert "not_applicable" in run.asked
+    assert run.attempts[2].status == "rejected"
+
+
+def test_outside_of_a_branch_nothing_is_declined(tmp_path: Path) -> None:
+    run = Run(tmp_path, '```json\n{"not_applicable": "hm"}\n```', written(2))
+    assert run.write().sha256 is not None
+    assert run.model.left == 0
+    assert "not_applicable" not in str(run.model.seen[0][1].content)
+
+
 def test_a_reply_with_a_plan_is_no_declined_idea() -> None:
     both = Reply(written(2) + '```json\n{"not_applicable": "hm"}\n```')
     assert not_applicable(both, ("steps",)) == ""

@@ -141,7 +141,8 @@ def lower_held(building: Building, program: RowProgram, needed: set[str], style:
     grid = f"min(cdiv({rows}, {per_block}), {MAX_BLOCKS})"
     if style.has("persistent_grid"):
         grid = f"min(cdiv({rows}, {per_block}), num_sms*{building.tune('WAVES', [16, 8, 32, 4])})"
-    fits = f"({cols}) <= {MOST_ITEMS}*GROUP*{width}"
+    # Rows that leave most of the group idle are better off with a warp each.
+    fits = f"(({cols}) <= {MOST_ITEMS}*GROUP*{width})*(({cols})*8 >= GROUP)"
     building.launch(text, grid=grid, block=["GROUP if GROUP > 32 else 128"], when=fits)
     lower_rows(building, program, needed, otherwise=fits)
     building.notes.append("a row stays in the registers of GROUP threads, ITEMS packs of VEC elements each")

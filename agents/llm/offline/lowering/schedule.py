@@ -93,8 +93,8 @@ def ideas_for(ir: KernelIR, parent: Style, taken: Collection[str]) -> list[str]:
     seen = [(before, earlier["steps"])]
     found: list[str] = []
     for name in CANONICAL:
-        if name in parent.ideas:
-            continue
+        if name in parent.ideas or (name == "launch_bounds" and not parent.ideas):
+            continue  # bounds say something about a kernel that has an idea; alone they would bring another kernel
         source, plan = lower(ir, 0, parent.with_idea(name))
         if (source, plan["steps"]) in seen:
             continue
