@@ -72,7 +72,7 @@ class Marking:
 
     def _reference_fault(self, task: Task, candidate: "Candidate | None") -> str | None:
         """Return why the benchmark's own program does not pass its own test; `None`: it does, or was not asked."""
-        if not isinstance(candidate, Binary) or not task.bench:
+        if not isinstance(candidate, Binary) or candidate.on is None or not task.bench:
             return None
         if candidate.trusted and not self._open:  # a foreign program, and nothing here contains it
             return None
