@@ -15,6 +15,8 @@ from typing import Literal
 
 MAX_OUTPUT = 1 << 20
 """Bytes kept of each stream: the head and the tail."""
+_FULL = 0.9
+"""Share of its time for which a program that was ended must have run, to be the one at fault."""
 _PR_SET_PDEATHSIG = 1
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "PYTHONPATH")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -34,6 +36,8 @@ class Finished:
     stdout: bytes
     stderr: bytes
     seconds: float
+    starved: bool = False
+    """Whether its time was over on a machine so busy that it hardly ran."""
 
     @property
     def ok(self) -> bool:
@@ -97,6 +101,7 @@ def run(
     max_output: int = MAX_OUTPUT,
     cancel: threading.Event | None = None,
     pass_fds: Sequence[int] = (),
+    patience: float = 1.0,
 ) -> Finished:
     """Run a program to its end, its deadline or a cancellation; its output is read while it lives.
 
@@ -109,6 +114,8 @@ def run(
         max_output: Bytes kept of stdout and of stderr.
         cancel: When set, the group is killed at once.
         pass_fds: Descriptors the child inherits.
+        patience: How many times `timeout_s` may pass for a program that wants to run and had less processor time than
+            that: a busy machine is not the program's fault. 1: none.
 
     Raises:
         ProgramMissing: If the program does not exist or does not start; the caller knows the remedy.
@@ -130,9 +137,9 @@ def run(
         msg = f"cannot start {str(argv[0])!r}: {exc.strerror}"
         raise ProgramMissing(msg) from exc
     out, err = _Kept(max_output), _Kept(max_output)
-    status: Literal["exited", "timed_out", "cancelled"]
+    status: Literal["exited", "timed_out", "cancelled", "starved"]
     try:
-        status = _pump(process, out, err, stdin or b"", began + timeout_s, cancel)
+        status = _pump(process, out, err, stdin or b"", began, timeout_s, patience, cancel)
     finally:
         kill_group(process)
         for stream in (process.stdin, process.stdout, process.stderr):
@@ -140,7 +147,28 @@ def run(
                 with contextlib.suppress(OSError):
                     stream.close()
     code = process.returncode if status == "exited" else None
-    return Finished(status, code, out.value(), err.value(), time.monotonic() - began)
+    told: Literal["exited", "timed_out", "cancelled"] = "timed_out" if status == "starved" else status
+    return Finished(told, code, out.value(), err.value(), time.monotonic() - began, status == "starved")
+
+
+def processor_seconds(pid: int) -> float | None:
+    """Return the processor time of a living process and its threads in s, `None` where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _wants_to_run(pid: int) -> bool:
+    """Return whether a thread of a process is running or waits for a processor, rather than sleeping."""
+    try:
+        return any(
+            (task / "stat").read_text().rpartition(")")[2].split()[0] == "R"
+            for task in Path(f"/proc/{pid}/task").iterdir()
+        )
+    except (OSError, IndexError):
+        return False
 
 
 def _pump(
@@ -148,10 +176,13 @@ def _pump(
     out: _Kept,
     err: _Kept,
     stdin: bytes,
-    deadline: float,
+    began: float,
+    timeout_s: float,
+    patience: float,
     cancel: threading.Event | None,
-) -> Literal["exited", "timed_out", "cancelled"]:
+) -> Literal["exited", "timed_out", "cancelled", "starved"]:
     """Move bytes until the child has ended; a grandchild that keeps a pipe open does not hold us."""
+    deadline = began + timeout_s
     with selectors.DefaultSelector() as selector:
         for stream, kept in ((process.stdout, out), (process.stderr, err)):
             assert stream is not None  # noqa: S101 - both are pipes
@@ -165,7 +196,13 @@ def _pump(
             if cancel is not None and cancel.is_set():
                 return "cancelled"
             if time.monotonic() >= deadline:
-                return "timed_out"
+                had = processor_seconds(process.pid)
+                busy = had is not None and had < timeout_s * _FULL and _wants_to_run(process.pid)
+                if not busy or patience <= 1:
+                    return "timed_out"
+                if deadline - began >= timeout_s * patience:
+                    return "starved"
+                deadline += timeout_s / 4
             for key, _ in selector.select(min(0.05, max(0.0, deadline - time.monotonic()))):
                 if key.data is None:
                     try:

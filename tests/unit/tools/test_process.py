@@ -146,3 +146,23 @@ def test_an_owner_killed_by_sigkill_leaves_no_orphan(tmp_path: Path) -> None:
         owner.wait(timeout=10)
 
     assert gone(pid)
+
+
+SPINS = "while True: pass"
+SLEEPS = "import time; time.sleep(60)"
+
+
+@pytest.mark.parametrize(("text", "starved"), [(SPINS, True), (SLEEPS, False)])
+def test_a_busy_machine_is_told_from_a_program_that_waits(
+    text: str, starved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cuda_harness.tools.process.processor_seconds", lambda pid: 0.0)
+    done = run([sys.executable, "-S", "-c", text], timeout_s=0.6, patience=2.0)
+    assert done.status == "timed_out"
+    assert done.starved is starved
+    assert (done.seconds >= 1.2) is starved
+
+
+def test_a_program_that_had_its_processor_time_gets_no_more() -> None:
+    done = run([sys.executable, "-S", "-c", SPINS], timeout_s=0.5, patience=100.0)
+    assert (done.status, done.starved) == ("timed_out", False)

@@ -50,6 +50,8 @@ from cuda_harness.tools.toolchain.macros import expand_hiding
 from cuda_harness.tools.toolchain.source import SourceFacts, define_macros, inspect, resolve_includes
 
 COMPILE_S = 60.0
+_PATIENCE = 6.0
+"""How many times its deadline a job may take on a machine that is busy with other work."""
 MAX_WORKERS = 32
 """OS threads of plain mode."""
 _START_S = 0.03
@@ -226,7 +228,7 @@ class CpuExecutor:
             done = run(
                 [*wrapped, str(program), str(job_read), str(memory), str(result_write)],
                 timeout_s=job.deadline_s, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, max_output=65_536,
-                pass_fds=(job_read, memory, result_write), cancel=self._cancel,
+                pass_fds=(job_read, memory, result_write), cancel=self._cancel, patience=_PATIENCE,
             )  # fmt: skip
         finally:
             os.close(job_read)

@@ -65,6 +65,9 @@ def died(job: Job, done: Finished, launch: int) -> JobResult:
     name = _launch_name(job, launch)
     if done.status == "cancelled":
         return JobNotRun("environment", "the run was cancelled")
+    if done.starved:
+        text = f"{name} hardly ran in {done.seconds:.0f} s: this machine is busy with other work"
+        return JobNotRun("resources", text, "judge it again when fewer programs run")
     if done.status == "timed_out" or done.returncode in {-24, -9}:
         message = f"{name} did not end within {job.deadline_s:.0f} s: an endless loop, a wait for a block that never runs, or too much work"
         return JobFault("timeout", message, {"kernel": name, "seconds": round(done.seconds, 1)})
