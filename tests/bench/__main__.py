@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.adversarial.corpus import case, honest, library, wrong
-from tests.bench import gpu
+from tests.bench import estimates, gpu
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "bench.json"
@@ -144,6 +144,7 @@ def offline_requests() -> dict[str, Measured]:
 
 HIGHER = (
     "cpu.plain_mthreads_per_s",
+    "cpu.estimates_within_2x_fraction",
     "verifier.adversarial_cases",
     "verifier.mutation_score",
     "offline.",
@@ -176,6 +177,10 @@ def main() -> None:
     ):
         value = guarded(lambda b=bundle, d=dims: ladder_s(b, d))
         found[name] = value if isinstance(value, tuple) else (None, str(value)[:300])
+    value = guarded(lambda: estimates.figure(library()))
+    found["cpu.estimates_within_2x_fraction"] = (
+        value if isinstance(value, tuple) else (None, str(value)[:300])
+    )
     every = int(os.environ.get("BENCH_EVERY", "12"))
     for part in (lambda: corpora(every), lambda: mutation_score(every), evolution, offline_requests):
         value = guarded(part)

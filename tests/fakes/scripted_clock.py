@@ -76,8 +76,5 @@ class ScriptedClock:
     def run(self, job: Any) -> JobNotRun:
         return JobNotRun("environment", "scripted")
 
-    def estimate_s(self, job: Any) -> None:
-        return None
-
     def close(self) -> None:
         return None

@@ -196,6 +196,9 @@ class JobOk:
     `barriers`: block barriers, counted once a block; `atomics`: atomic operations of threads, on any memory;
     `threads`: threads run.
     """
+    cpu_seconds: tuple[float, ...] = ()
+    """Per call: processor seconds inside the kernels, all cores together, which other work on the machine hardly stretches;
+    empty from a GPU."""
     coverage: Coverage | None = None
     """CPU executor in check mode: what ran of the kernel; `None` where it is not observed."""
     status: Literal["ok"] = "ok"
@@ -255,10 +258,6 @@ class Executor(Protocol):
 
     def run(self, job: Job) -> JobResult:
         """Run one job to its end, its fault or its deadline; leaves no process and no file behind."""
-        ...
-
-    def estimate_s(self, job: Job) -> float | None:
-        """Return expected wall seconds of `job` from a small run, `None` where the executor cannot tell."""
         ...
 
     def close(self) -> None:

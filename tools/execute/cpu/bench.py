@@ -1,4 +1,4 @@
-"""Speed of the CPU executor: threads a second, a tiled matrix product, check over plain, compile time, estimates.
+"""Speed of the CPU executor: threads a second, a tiled matrix product, check over plain, compile time.
 
 Numbers are medians over a few runs; the caller writes them into the bench report.
 """
@@ -127,24 +127,11 @@ def compile_s(cache: Path | None = None) -> float:
     return statistics.median(times)
 
 
-def estimate_ratio(cache: Path | None = None) -> float:
-    """Return estimated over measured wall seconds of a 512^3 product."""
-    executor = CpuExecutor(cache=cache)
-    job = matmul_job(512, "plain")
-    guess = executor.estimate_s(job)
-    if guess is None:
-        raise ExecutorUnavailable(CpuExecutor.name, "it cannot estimate its own speed test")
-    began = time.monotonic()
-    _kernel_seconds(executor, job)
-    return guess / ((time.monotonic() - began) / _REPEATS)
-
-
 MEASURES: dict[str, tuple[Callable[[Path | None], float], str]] = {
     "cpu.plain_mthreads_per_s": (plain_mthreads_per_s, "million threads/s"),
     "cpu.matmul256_ms": (matmul256_ms, "ms"),
     "cpu.check_over_plain": (check_over_plain, "ratio"),
     "cpu.compile_s": (compile_s, "s"),
-    "cpu.estimate_over_measured": (estimate_ratio, "ratio"),
 }
 """Name in the bench report -> function and unit."""
 

@@ -2,13 +2,11 @@
 
 import contextlib
 import json
-import math
 import os
 import secrets
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
 from cuda_harness.state.settings import Settings
@@ -31,18 +29,13 @@ from cuda_harness.tools.execute.cpu.wire import (
     progress,
     write_inputs,
 )
-from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.execute.protocol import (
-    CopyOp,
     DeviceFacts,
-    FillOp,
     Job,
     JobFault,
     JobNotRun,
     JobOk,
     JobResult,
-    LaunchOp,
-    SymbolOp,
 )
 from cuda_harness.tools.execute.protocol import Mode as JobMode
 from cuda_harness.tools.process import Finished, run
@@ -54,12 +47,6 @@ _PATIENCE = 6.0
 """How many times its deadline a job may take on a machine that is busy with other work."""
 MAX_WORKERS = 32
 """OS threads of plain mode."""
-_START_S = 0.03
-"""Seconds to start a child, map its memory and read its report."""
-_MOVED_PER_S = 0.4e9
-"""Bytes of buffers a second that are filled, copied into and out of the child, and checked."""
-_SAMPLE_S = 0.02
-"""A sample shorter than this says little: more blocks are run."""
 
 
 def make(argument: str, *, settings: Settings, cancel: threading.Event | None = None) -> "CpuExecutor":
@@ -269,62 +256,16 @@ class CpuExecutor:
         )
         reached = said.get("reached")
         return JobOk(
-            calls, float(said["seconds"]), tuple(said.get("warnings", ())), dict(said.get("facts", {})),
+            calls,
+            float(said["seconds"]),
+            tuple(said.get("warnings", ())),
+            dict(said.get("facts", {})),
+            tuple(float(s) for s in said["cpu_seconds"]),
             coverage=None if reached is None else coverage_of(library, map(int, reached)),
-        )  # fmt: skip
-
-    def estimate_s(self, job: Job) -> float | None:
-        """Return expected wall seconds of one call, from the first blocks of its launches; `None` where it cannot tell.
-
-        Each distinct launch is run with its grid cut to a few blocks, more until the time can be measured, and the
-        time per block is scaled up. Loops over flags and cooperative launches cannot be cut.
-        """
-        launches = [op for op in job.program.ops if isinstance(op, LaunchOp)]
-        if len(launches) < len(
-            [op for op in job.program.ops if not isinstance(op, (FillOp, CopyOp, SymbolOp))]
-        ):
-            return None
-        alike: dict[tuple[Any, ...], list[LaunchOp]] = {}
-        for op in launches:
-            alike.setdefault((op.kernel, op.grid, op.block, op.shared_bytes), []).append(op)
-        if len(alike) > 16 or any(op.cooperative for op in launches):
-            return None
-        single = CpuExecutor(unsafe=self._unsafe, cache=self._cache.root.parent, workers=1)
-        kernels_s = 0.0
-        for same in alike.values():
-            seconds = _sampled(single, job, same[0])
-            if seconds is None:
-                return None
-            kernels_s += seconds * len(same)
-        moved = sum(b.count * np_dtype(b.dtype).itemsize for b in job.program.buffers)
-        workers = 1.0 if job.mode == "check" else 1.0 + 0.6 * (self._workers - 1)
-        return kernels_s / workers + moved / _MOVED_PER_S + _START_S
+        )
 
     def close(self) -> None:
         """Nothing is kept running between jobs."""
-
-
-def _sampled(executor: CpuExecutor, job: Job, op: LaunchOp) -> float | None:
-    """Return seconds of a launch on one core, from a part of its blocks."""
-    blocks, sample = math.prod(op.grid), 4
-    while True:
-        y = min(op.grid[1], max(1, sample // op.grid[0]))
-        grid = (min(op.grid[0], sample), y, 1)
-        done = executor.run(
-            replace(
-                job,
-                program=replace(job.program, ops=(replace(op, grid=grid),)),
-                calls=job.calls[:1],
-                deadline_s=min(10.0, job.deadline_s),
-                full_output=False,
-            )
-        )
-        if not isinstance(done, JobOk):
-            return None
-        ran = math.prod(grid)
-        if done.seconds >= _SAMPLE_S or ran >= blocks or grid[:2] == op.grid[:2]:
-            return done.seconds / ran * blocks
-        sample = min(blocks, max(sample * 4, int(ran * 1.5 * _SAMPLE_S / max(done.seconds, 1e-6))))
 
 
 def _translation_unit(rewritten: Rewritten, macros: dict[str, int], facts: SourceFacts) -> str:

@@ -247,10 +247,6 @@ class CudaExecutor:
             return None
         return probe_frame(Path(compiled.cubin_path).read_bytes())
 
-    def estimate_s(self, job: Job) -> float | None:  # noqa: ARG002 - the protocol's signature
-        """Return `None`: on a GPU every size that fits is bearable."""
-        return None
-
     def close(self) -> None:
         """End all children and the compiler; idempotent."""
         self._pool.close()

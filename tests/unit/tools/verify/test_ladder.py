@@ -89,9 +89,6 @@ class ScriptedExecutor:
             outputs.append(CallOutput({"y": made}, {"y": self.unwritten}, {}))
         return JobOk(tuple(outputs), seconds=0.0)
 
-    def estimate_s(self, job: Job) -> float | None:
-        return 0.01
-
     def close(self) -> None: ...
 
 

@@ -49,12 +49,14 @@ void *g_library = nullptr;
 uintptr_t g_library_base = 0;
 std::map<std::string, const sim_kernel *> g_kernels;
 double g_kernel_seconds = 0;
+std::vector<double> g_cpu_seconds;  // of the kernels of each call
 
-double now() {
+double now(clockid_t clock = CLOCK_MONOTONIC) {
   timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(clock, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+double cpu_now() { return now(CLOCK_PROCESS_CPUTIME_ID); }
 
 // Every report starts with the parent's secret of this job.
 void send(std::string line) {
@@ -477,9 +479,10 @@ void run_ops(const std::vector<Op> &ops) {
       g_launch_index = op.launch;
       g_kernel_name = l.kernel;
       *g_progress = op.launch;
-      const double start = now();
+      const double start = now(), cpu_start = cpu_now();
       run_launch(l, *g_kernels[l.kernel]);
       g_kernel_seconds += now() - start;
+      g_cpu_seconds.back() += cpu_now() - cpu_start;
 #ifndef SIM_CHECK
       check_guards();
 #endif
@@ -633,6 +636,7 @@ int main(int argc, char **argv) {
       check_add_range(b.data, b.bytes, b.role == 'i' || b.role == 'b');
 #endif
     }
+    g_cpu_seconds.push_back(0);
     run_ops(g_ops);
     at = 0;
     for (Buffer &b : g_buffers) {
@@ -648,12 +652,14 @@ int main(int argc, char **argv) {
       }
     unwritten += (call ? "," : "") + unwritten_json(region + at);
   }
-  std::string counted;
+  std::string counted, cpu_seconds;
+  for (double s : g_cpu_seconds) cpu_seconds += (cpu_seconds.empty() ? "" : ",") + std::to_string(s);
 #ifdef SIM_CHECK
   if (g_count) counted = ",\"facts\":" + count_json();
   counted += ",\"reached\":" + reached_json(g_library_base);
 #endif
-  send("{\"status\":\"ok\",\"seconds\":" + std::to_string(g_kernel_seconds) + ",\"unwritten\":" + unwritten + "],\"warnings\":" +
+  send("{\"status\":\"ok\",\"seconds\":" + std::to_string(g_kernel_seconds) + ",\"cpu_seconds\":[" + cpu_seconds +
+       "],\"unwritten\":" + unwritten + "],\"warnings\":" +
        warnings_json() + counted + "}\n");
   _exit(0);
 }
