@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 def suite_of(services: "Services", ir: KernelIR) -> "Suite":
     """Return the run's proved suite."""
     from cuda_harness.tools.synthesize.suite import Suite
+    from cuda_harness.tools.synthesize.truths import LargeTruths
 
     folder = services.folder
     specs = Inputs.from_json(folder.read_json("suite/inputs.json"), where="suite/inputs.json")
     return Suite(
         ir, folder.read_text("suite/reference.py"), runner=services.references, seed=services.seed, specs=specs,
-        folder=folder.path("suite"),
+        folder=folder.path("suite"), large=services._once("large_truths", LargeTruths),  # noqa: SLF001 - as below
     )  # fmt: skip
 
 

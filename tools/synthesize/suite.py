@@ -18,6 +18,7 @@ from cuda_harness.state.results import StageName
 from cuda_harness.state.serde import sha256
 from cuda_harness.state.suite import Case, Inputs, Property
 from cuda_harness.tools.synthesize.cases import CasePlan
+from cuda_harness.tools.synthesize.emulate import narrowing
 from cuda_harness.tools.synthesize.formula import Vote, value_at, vote
 from cuda_harness.tools.synthesize.inputs import draw
 from cuda_harness.tools.synthesize.properties import base_id, changed, grid, second, stored_properties
@@ -28,8 +29,10 @@ from cuda_harness.tools.synthesize.truths import (
     PERTURBED,
     Answer,
     Compare,
+    LargeTruths,
     TruthStore,
     answer_of,
+    coarse_forms,
     perturbed,
     unusable,
 )
@@ -39,6 +42,9 @@ __all__ = ["Answer", "Compare", "Disagreement", "Suite"]
 Array = NDArray[Any]
 _BATCH_BYTES = 1 << 30
 """Bytes of float64 that one child is asked for at a time."""
+_LARGE_BYTES = 64 << 20
+"""Truths beyond this are computed one at a time in a run, and once."""
+_FORMS = 1 + PERTURBED
 _OVER = ReferenceFault("resources", "the time for judging is over before the suite is proved")
 
 
@@ -56,6 +62,7 @@ class Suite:
         loops: str | None = None,
         folder: Path | None = None,
         properties: Sequence[Property] | None = None,
+        large: LargeTruths | None = None,
     ) -> None:
         """Take the references as they are; nothing runs yet.
 
@@ -68,6 +75,7 @@ class Suite:
             loops: A second, independent reference for tiny shapes.
             folder: Where truths are kept between attempts; `None`: in memory only.
             properties: What must hold of outputs; `None`: those that lie in the folder.
+            large: Holds large truths for all suites of a run; `None`: each suite asks for its own.
         """
         self.ir, self.reference, self.loops = ir, reference, loops
         self.specs = specs or Inputs()
@@ -75,7 +83,8 @@ class Suite:
         self._runner = runner
         self._folder = folder
         self._plan = CasePlan(ir, self.specs, seed)
-        self._store = TruthStore(ir, folder, self._identity)
+        self._large = large or LargeTruths()
+        self._store = TruthStore(ir, folder, self._identity, self._large)
         self.skipped: dict[str, str] = {}
         """Case id -> why it is not asked."""
         self._vote: Vote | None = None
@@ -164,13 +173,18 @@ class Suite:
         self, cases: Sequence[Case], *, deadline_s: float = 120.0
     ) -> dict[str, Answer] | ReferenceFault:
         """Return the truth of each case by id; cases whose truth cannot be represented are left out with a reason."""
-        missing = [c for c in cases if c.id not in self.skipped and self._store.get(c) is None]
-        if missing:
-            found = self._evaluate(missing, deadline_s)
-            if isinstance(found, ReferenceFault):
-                return found
+        if any(8 * elements(self.ir, c.dims) > _LARGE_BYTES for c in self._missing(cases)):
+            with self._large.asking:
+                found = self._evaluate(self._missing(cases), deadline_s)
+        else:
+            found = self._evaluate(self._missing(cases), deadline_s)
+        if isinstance(found, ReferenceFault):
+            return found
         told = {c.id: self._store.get(c) for c in cases}
         return {key: answer for key, answer in told.items() if answer is not None}
+
+    def _missing(self, cases: Sequence[Case]) -> list[Case]:
+        return [c for c in cases if c.id not in self.skipped and self._store.get(c) is None]
 
     def ask(
         self, source: str, questions: Sequence[Question], *, deadline_s: float = 60.0
@@ -222,6 +236,8 @@ class Suite:
             yield part
 
     def _evaluate(self, cases: Sequence[Case], deadline_s: float) -> ReferenceFault | None:
+        if not cases:
+            return None
         moving = any(t.dtype in FLOATS for t in self.ir.inputs)
         questions = []
         for case in cases:
@@ -231,29 +247,40 @@ class Suite:
             questions += [Question(p, case.dims, case.scalars) for p in moved]
         truths = self.ask(self.reference, questions, deadline_s=deadline_s)
         truths = truths if moving else _thrice(truths)
-        if isinstance(truths, ReferenceFault) and truths.case is not None and truths.case % 3:
+        if isinstance(truths, ReferenceFault) and truths.case is not None and truths.case % _FORMS:
             # It refuses inputs that are wider than the tensor (it reads their bits, say): nothing is perturbed.
-            plain = self.ask(self.reference, questions[::3], deadline_s=deadline_s)
+            plain = self.ask(self.reference, questions[::_FORMS], deadline_s=deadline_s)
             if not isinstance(plain, ReferenceFault):
                 truths = _thrice(plain)
         if isinstance(truths, ReferenceFault):
             if truths.case is None:
                 return truths
-            blamed = cases[truths.case // 3]
+            blamed = cases[truths.case // _FORMS]
             text = f"{truths.message} [at {blamed.dims}, regime {blamed.regime}]"
-            return ReferenceFault(truths.kind, text, truths.case // 3)
+            return ReferenceFault(truths.kind, text, truths.case // _FORMS)
+        coarse = self._coarse(cases, questions[::_FORMS] if moving else questions)
         for index, case in enumerate(cases):
-            truth, shifted = truths[3 * index], truths[3 * index + 1 : 3 * index + 3]
+            truth, *shifted = truths[_FORMS * index : _FORMS * (index + 1)]
             why = unusable(self.ir, truth)
             if why is not None:
                 self.skipped[case.id] = why
                 continue
-            self._store.keep(case, answer_of(self.ir, truth, shifted))
+            self._store.keep(case, answer_of(self.ir, truth, shifted, coarse.get(case.id, ())))
         return None
+
+    def _coarse(self, cases: Sequence[Case], plain: Sequence[Question]) -> dict[str, list[Truth | None]]:
+        """Return, by case, what arithmetic of fewer bits may make of it where the policy allows that."""
+        forms = [coarse_forms(self.ir, q, c) for q, c in zip(plain, cases, strict=True)]
+        questions = [q for part in forms for q in part]
+        told = self.ask_each(narrowing(self.reference), questions) if questions else []
+        if isinstance(told, ReferenceFault):
+            return {}
+        rest = iter(told)
+        return {c.id: [next(rest) for _ in part] for c, part in zip(cases, forms, strict=True)}
 
     def _identity(self, case: Case) -> str:
         """Return the hash of all that a case's truth depends on."""
-        return sha256({"case": case, "ir": self.ir, "reference": self.reference, "specs": self.specs, "v": 2})
+        return sha256({"case": case, "ir": self.ir, "reference": self.reference, "specs": self.specs, "v": 3})
 
     # ---- quorum ----
     def quorum_cases(self) -> list[Case]:
@@ -310,5 +337,5 @@ class Suite:
 def _thrice(truths: list[Truth] | ReferenceFault) -> list[Truth] | ReferenceFault:
     """Return answers to questions whose perturbed forms were not asked."""
     if isinstance(truths, ReferenceFault):
-        return truths if truths.case is None else replace(truths, case=3 * truths.case)
-    return [t for t in truths for _ in range(3)]
+        return truths if truths.case is None else replace(truths, case=_FORMS * truths.case)
+    return [t for t in truths for _ in range(_FORMS)]

@@ -1,9 +1,10 @@
 """What a reference says of a case, whether it can judge, and where it is kept for the next candidate."""
 
 import json
+import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import FLOATS
 from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
-from cuda_harness.tools.synthesize.reference import Truth
+from cuda_harness.tools.synthesize.emulate import allowed, emulation
 from cuda_harness.tools.synthesize.reference_child import describe_arrays, rebuild
+from cuda_harness.tools.synthesize.reply import Question, Truth
+from cuda_harness.tools.verify.tolerance import accumulation_unit
 
 Array = NDArray[Any]
 _PERTURBATION = 2.0**-24
@@ -39,8 +42,10 @@ Compare = Callable[
 """Returns why `got` is wrong, `None` when it is right."""
 
 
-def perturbed(ir: KernelIR, inputs: Mapping[str, Array], case: Case, number: int) -> dict[str, Array]:
-    """Return float inputs moved by one float32 roundoff of random sign; integers stay.
+def perturbed(
+    ir: KernelIR, inputs: Mapping[str, Array], case: Case, number: int, *, unit: float = _PERTURBATION
+) -> dict[str, Array]:
+    """Return float inputs moved by one roundoff (of float32, unless another is given) of random sign; integers stay.
 
     Sorted inputs are also moved outward, all at once: a sum in order carries its large partial sums' roundings.
     """
@@ -52,20 +57,45 @@ def perturbed(ir: KernelIR, inputs: Mapping[str, Array], case: Case, number: int
         if tensor.dtype in FLOATS:
             wide = to_reference(tensor.dtype, value).astype(np.float64)
             signs = np.sign(wide) if outward else rng.choice((-1.0, 1.0), size=wide.shape)
-            moved[tensor.name] = wide * (1.0 + _PERTURBATION * signs)
+            moved[tensor.name] = wide * (1.0 + unit * signs)
         else:
             moved[tensor.name] = value
     return moved
 
 
-def answer_of(ir: KernelIR, truth: Truth, moved: Sequence[Truth]) -> Answer:
-    """Return a truth with its sensitivity: how far the perturbed inputs move each float output."""
+def coarse_forms(ir: KernelIR, question: Question, case: Case) -> list[Question]:
+    """Return the questions, to a narrowing text, whose answers show what arithmetic of fewer bits may do to a case.
+
+    Empty under `strict`. One roundoff of float32 tells nothing of an element that lies beside a jump (the sign of a
+    saturated sum, say), which a roundoff of half does move over it.
+    """
+    names = allowed(ir)
+    if not names:
+        return []
+    unit = max(accumulation_unit(ir, t) for t in ir.outputs if t.dtype in FLOATS)
+    moved = [perturbed(ir, question.inputs, case, 10 + k, unit=unit) for k in range(PERTURBED)]
+    return [*(emulation(ir, question, n) for n in names), *(replace(question, inputs=m) for m in moved)]
+
+
+def answer_of(
+    ir: KernelIR, truth: Truth, moved: Sequence[Truth], coarse: Sequence[Truth | None] = ()
+) -> Answer:
+    """Return a truth with its sensitivity: how far a roundoff of float32 moves each float output.
+
+    Args:
+        ir: Names the outputs and the policy.
+        truth: What the reference says.
+        moved: What it says of inputs moved by a roundoff of float32.
+        coarse: What it says of `coarse_forms`; counted by how many of the policy's roundoffs they are.
+    """
     sensitivity = {}
     for tensor in ir.outputs:
         if tensor.dtype in FLOATS:
             base = truth.arrays[tensor.name]
+            share = _PERTURBATION / accumulation_unit(ir, tensor)
             with np.errstate(all="ignore"):
                 apart = [np.abs(m.arrays[tensor.name] - base) for m in moved]
+                apart += [share * np.abs(c.arrays[tensor.name] - base) for c in coarse if c is not None]
                 sensitivity[tensor.name] = np.max(apart, axis=0) if base.size else base
     return Answer(truth.arrays, truth.defined, sensitivity)
 
@@ -88,24 +118,63 @@ def unusable(ir: KernelIR, truth: Truth) -> str | None:
     return None
 
 
+class LargeTruths:
+    """Truths too large for the folder, in memory for the suites of one run: the target's is asked for once, not by every role.
+
+    `asking` is held while large truths are computed, so that branches wait for one another's instead of computing their own.
+    """
+
+    def __init__(self, limit_bytes: int = 4 << 30) -> None:
+        """Hold at most `limit_bytes`; what was kept first goes first."""
+        self._limit, self._held = limit_bytes, 0
+        self._answers: dict[str, tuple[int, Answer]] = {}
+        self._lock = threading.Lock()
+        self.asking = threading.RLock()
+
+    def get(self, key: str) -> Answer | None:
+        """Return the answer of a key, `None` where it is not held."""
+        with self._lock:
+            found = self._answers.get(key)
+            return None if found is None else found[1]
+
+    def keep(self, key: str, answer: Answer) -> None:
+        """Hold an answer, unless it alone is beyond the limit."""
+        size = sum(
+            a.nbytes for part in (answer.arrays, answer.defined, answer.sensitivity) for a in part.values()
+        )
+        if size > self._limit:
+            return
+        with self._lock:
+            self._held += size - self._answers.pop(key, (0, answer))[0]
+            self._answers[key] = (size, answer)
+            while self._held > self._limit:
+                oldest = next(iter(self._answers))
+                self._held -= self._answers.pop(oldest)[0]
+
+
 class TruthStore:
     """Answers by case: in memory, and in a folder where there is one."""
 
-    def __init__(self, ir: KernelIR, folder: Path | None, key: Callable[[Case], str]) -> None:
+    def __init__(
+        self, ir: KernelIR, folder: Path | None, key: Callable[[Case], str], large: LargeTruths | None = None
+    ) -> None:
         """Take the place; nothing is read yet.
 
         Args:
             ir: Names the outputs and their types.
             folder: Where truths lie; `None`: in memory only.
             key: Identity of a case's question, all that the answer depends on.
+            large: Shared by the suites of a run; `None`: large truths are of this suite alone.
         """
-        self._ir, self._folder, self._key = ir, folder, key
+        self._ir, self._folder, self._key, self._large = ir, folder, key, large
         self._answers: dict[str, Answer] = {}
 
     def get(self, case: Case) -> Answer | None:
         """Return the answer, `None` where there is none or what lies in the folder is damaged."""
         if case.id not in self._answers:
             found = self._read(case)
+            if found is None and self._large is not None:
+                found = self._large.get(self._key(case))
             if found is not None:
                 self._answers[case.id] = found
         return self._answers.get(case.id)
@@ -125,9 +194,11 @@ class TruthStore:
             )
             for n, a in d.items()
         }
-        heads, blobs = describe_arrays(flat)
-        if sum(map(len, blobs)) > _CACHE_BYTES:
+        if sum(a.nbytes for a in flat.values()) > _CACHE_BYTES:
+            if self._large is not None:
+                self._large.keep(self._key(case), answer)
             return
+        heads, blobs = describe_arrays(flat)
         header = json.dumps({"arrays": heads, "sizes": [len(b) for b in blobs]}).encode()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
