@@ -4,7 +4,7 @@ Everything it decides follows from the state and from what it measures for a dec
 of a round came in.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from langgraph.runtime import Runtime
@@ -34,8 +34,10 @@ class Judge(Protocol):
         """Return whether a verified challenger beats the base; `number` chooses the seed."""
         ...
 
-    def propose(self, base: Attempt, state: EvolverView, *, number: int, most: int) -> tuple[Proposal, ...]:
-        """Return further ideas, none when no model has any."""
+    def propose(
+        self, base: Attempt, state: EvolverView, *, number: int, most: int, taken: Collection[str]
+    ) -> tuple[Proposal, ...]:
+        """Return further ideas beside those `taken` for this round, none when no model has any."""
         ...
 
     def skills(self, strategy: str, evidence: Evidence) -> tuple[str, ...]:
@@ -271,7 +273,8 @@ def plan_round(state: EvolverView, rounds: Mapping[int, Round], base: Attempt, j
     ideas: Sequence[Idea | Proposal] = ranked(evidence, tried, base=base.id)[:most]
     if len(ideas) < most and (left is None or left > len(ideas) + 1):
         settled = state.model_copy(update={"rounds": dict(rounds)})
-        ideas = [*ideas, *judge.propose(base, settled, number=number, most=most - len(ideas))]
+        taken = [idea.strategy.name for idea in ideas if isinstance(idea, Idea)]
+        ideas = [*ideas, *judge.propose(base, settled, number=number, most=most - len(ideas), taken=taken)]
     size = state.budget.attempts_per_branch
     start = max([*state.attempts, *(p.last for r in rounds.values() for p in r.branches)]) + 1
     plans = []

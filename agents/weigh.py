@@ -1,6 +1,7 @@
 """What the Evolver's rules are given to decide on: evidence of a kernel, contests, a model's ideas."""
 
 import dataclasses
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from cuda_harness.agents.ideas import Proposal, propose
@@ -115,7 +116,9 @@ class Scales:
         )
         return found
 
-    def propose(self, base: Attempt, state: EvolverView, *, number: int, most: int) -> tuple[Proposal, ...]:
+    def propose(
+        self, base: Attempt, state: EvolverView, *, number: int, most: int, taken: Collection[str]
+    ) -> tuple[Proposal, ...]:
         """Return ideas of the model's."""
         history = [
             f"round {r.number}: {p.strategy}: {_ended(state, p.name, r.contests, p.first, p.last)}"
@@ -127,7 +130,7 @@ class Scales:
             kernel=self._services.folder.load_kernel(base.id),
             profile=base.profile.model_dump(mode="json") if base.profile else None,
             target=facts_of(state.target), history=history,
-            used={p.strategy for r in state.rounds.values() for p in r.branches},
+            used={p.strategy for r in state.rounds.values() for p in r.branches} | set(taken),
         )  # fmt: skip
 
     def skills(self, strategy: str, evidence: Evidence) -> tuple[str, ...]:

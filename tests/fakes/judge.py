@@ -1,6 +1,6 @@
 """A judge for the Evolver's rules: contests by given times, no files, no model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from cuda_harness.agents.ideas import Proposal
@@ -36,6 +36,8 @@ class FakeJudge:
     asked: list[int] = field(default_factory=list)
     """Rounds for which the model was asked."""
     measure: Callable[[int, int, int], Ratio] | None = None
+    taken: tuple[str, ...] = ()
+    """Ideas of the rules in the round for which the model was asked last."""
 
     def evidence(self, attempt: Attempt) -> Evidence:
         return evidence_of(self.ir, None, attempt.profile)
@@ -47,8 +49,11 @@ class FakeJudge:
         interval = (ratio * (1 - self.half_width), ratio * (1 + self.half_width))
         return by_time(base.id, challenger.id, Ratio(ratio, interval), seed=number)
 
-    def propose(self, base: Attempt, state: EvolverView, *, number: int, most: int) -> tuple[Proposal, ...]:
+    def propose(
+        self, base: Attempt, state: EvolverView, *, number: int, most: int, taken: Collection[str]
+    ) -> tuple[Proposal, ...]:
         self.asked.append(number)
+        self.taken = tuple(taken)
         return self.proposals[:most]
 
     def skills(self, strategy: str, evidence: Evidence) -> tuple[str, ...]:

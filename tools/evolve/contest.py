@@ -97,6 +97,11 @@ several loads under way (Volkov, Better Performance at Lower Occupancy, 2010), a
 barriers."""
 
 
+def _shown(value: float) -> str:
+    """Return a count as people write it: whole below ten million, else with four figures."""
+    return f"{value:.0f}" if value < 1e7 and value == int(value) else f"{value:.4g}"
+
+
 def by_counts(base: int, challenger: int, old: Mapping[str, float], new: Mapping[str, float]) -> Contest:
     """Return the contest as a Pareto comparison: better in something, worse in nothing that both know.
 
@@ -109,7 +114,7 @@ def by_counts(base: int, challenger: int, old: Mapping[str, float], new: Mapping
             continue
         known += 1
         before, after = max(before, quantity.floor), max(after, quantity.floor)
-        text = f"{quantity.words} {before:.4g} -> {after:.4g}"
+        text = f"{quantity.words} {_shown(before)} -> {_shown(after)}"
         if after > before * (1 + quantity.slack) + 1e-9:
             losses.append(text)
         elif before > 0 and after <= before * (1 - quantity.gain):

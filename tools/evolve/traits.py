@@ -95,8 +95,15 @@ def ir_traits(ir: KernelIR) -> frozenset[IrTrait]:
     for trait, words in _WORDS:
         if re.search(words, text):
             found.add(trait)
-    for step in ir.steps:
-        found |= _formula_traits(step.formula)
+    formulas = [step.formula for step in ir.steps]
+    if (
+        "reduction" in found
+        and all("=" in f and "[" in f for f in formulas)
+        and not any(map(_REDUCES.search, formulas))
+    ):
+        found.discard("reduction")  # a name such as batch_norm speaks of one that was made before
+    for formula in formulas:
+        found |= _formula_traits(formula)
     largest_in = max((_count(ir, t) for t in ir.inputs), default=0)
     largest_out = max((_count(ir, t) for t in ir.outputs), default=0)
     if largest_out * 8 <= largest_in:
@@ -112,6 +119,13 @@ def ir_traits(ir: KernelIR) -> frozenset[IrTrait]:
     if any(t.dtype in _NARROW for t in ir.tensors):
         found.add("packable")
     return frozenset(found)
+
+
+_REDUCES = re.compile(
+    r"(?:sum|mean|max|min|prod|argmax|argmin|average|avg|norm|any|all|count)\s*(?:_|\{|over\b)|\bover\b|\u2211|\u03a3|\u220f",
+    re.IGNORECASE,
+)
+"""Anything that may be a reduction in a formula, however it is written."""
 
 
 def _formula_traits(formula: str) -> set[IrTrait]:

@@ -238,6 +238,7 @@ def test_the_model_is_asked_only_when_the_rules_have_too_few_ideas() -> None:
     assert fake.asked == [1]
     assert many.decision is not None
     assert (many.decision.branches[-1].strategy, many.decision.branches[-1].by) == ("mine", "model")
+    assert fake.taken == tuple(b.strategy for b in many.decision.branches[:-1])
 
 
 def test_no_call_left_means_no_round_and_few_mean_few_branches() -> None:

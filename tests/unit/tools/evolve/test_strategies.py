@@ -118,3 +118,20 @@ def test_a_formula_tells_the_kind_of_a_problem_with_an_opaque_name(
     found = ir_traits(plain.model_copy(update={"steps": (step,)}))
     assert trait in found
     assert never not in found
+
+
+@pytest.mark.parametrize(
+    ("formula", "reduces"),
+    [
+        ("y[b,c] = (x[b,c] - mean[c])/sqrt(var[c] + 1e-5)", False),
+        ("y[b,c] = x[b,c] - mean over c of x[b,:]", True),
+        ("y[b] = mean_{c} x[b,c]", True),
+        ("normalise every row", True),
+    ],
+)
+def test_a_norm_of_given_statistics_is_no_reduction(formula: str, reduces: bool) -> None:
+    plain = ir("batch_norm", (["m", "n"], ["m", "n"]))
+    step = plain.steps[0].model_copy(update={"formula": formula})
+    found = ir_traits(plain.model_copy(update={"steps": (step,)}))
+    assert ("reduction" in found) == reduces
+    assert ("elementwise" in found) == (not reduces)
