@@ -100,8 +100,10 @@ def main() -> int:
     )
     given = parser.parse_args()
     if given.workers > 1:
-        return side_by_side(given.workers, sys.argv[1:])
+        return side_by_side(given.workers, sys.argv[1:], own_cores=given.executor == "cpu")
     executor, checker = _executors(given.executor)
+    if given.no_sanitizer:
+        vars(executor)["write_job"] = None  # without jobs in files the stage is not measured
     began = time.monotonic()
     count = misjudged = 0
     try:
@@ -129,14 +131,15 @@ def main() -> int:
     return int(misjudged > 0)
 
 
-def side_by_side(workers: int, arguments: list[str]) -> int:
+def side_by_side(workers: int, arguments: list[str], *, own_cores: bool) -> int:
     """Judge the parts of the corpus in processes of their own; return 1 when any misjudged."""
     cores = sorted(os.sched_getaffinity(0))
     started = []
     for number in range(workers):
         part = [sys.executable, "-m", "tests.adversarial", *arguments, "--workers", "1", "--shard", f"{number + 1}/{workers}"]  # fmt: skip
         process = subprocess.Popen(part)
-        os.sched_setaffinity(process.pid, set(cores[number::workers]) or set(cores))
+        if own_cores:
+            os.sched_setaffinity(process.pid, set(cores[number::workers]) or set(cores))
         started.append(process)
     return max(process.wait() for process in started)
 

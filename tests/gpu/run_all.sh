@@ -3,7 +3,7 @@
 # has measured, and can be asked for alone.
 # All of it takes longer than nine minutes: what is left out for time can be asked for in a second call with --only, or beside
 # the first on another GPU (CUDA_VISIBLE_DEVICES). --only tests is every file of tests, --only test_faults one.
-# Usage: tests/gpu/run_all.sh OUT [--only doctor,exports,tests,overhead,library,timing,profile,sanitizer,branches,evolution,suite,corpus,seeds] [--seconds TOTAL]
+# Usage: tests/gpu/run_all.sh OUT [--only doctor,exports,tests,overhead,library,timing,profile,sanitizer,branches,evolution,suite,wrong,honest,seeds] [--seconds TOTAL]
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 2
 out=${1:?folder for the results}
@@ -74,7 +74,9 @@ room=$(left)
 section suite "$room" "$python" -m tests.gpu.suite "$out" "$((room - 30))"
 # The corpus on the GPU; and honest bundles at many seeds on the CPU's cores, which measures nothing of the GPU.
 room=$(left)
-section corpus "$room" "$python" -m tests.adversarial --executor cuda:0 --workers 8 --seconds "$((room - 25))" --out "$out/corpus.jsonl"
+section wrong "$room" "$python" -m tests.adversarial --executor cuda:0 --kind wrong --workers 8 --seconds "$((room - 25))" --out "$out/wrong.jsonl"
+room=$(left)
+section honest "$room" "$python" -m tests.adversarial --executor cuda:0 --kind honest --no-sanitizer --workers 8 --seconds "$((room - 25))" --out "$out/honest.jsonl"
 room=$(left)
 section seeds "$room" "$python" -m tests.adversarial --kind honest --seeds "${SEEDS:-20}" --first-seed "${FIRST_SEED:-40507}" --workers "$(nproc)" --seconds "$((room - 25))" --out "$out/seeds.jsonl"
 "$python" -m tests.gpu.summary "$out"
