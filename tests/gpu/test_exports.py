@@ -291,6 +291,8 @@ def test_torch_operator_is_right_and_passes_opcheck(
 
 
 def from_numpy(torch: Any, array: np.ndarray[Any, Any], dtype: str) -> Any:
-    raw = torch.from_numpy(np.ascontiguousarray(array).view(np.uint8).reshape(-1).copy()).cuda()
     kind = {"float8_e4m3": "float8_e4m3fn"}.get(dtype, dtype)
+    if not array.size:  # no bytes can be seen as numbers of another size
+        return torch.empty(array.shape, dtype=getattr(torch, kind), device="cuda")
+    raw = torch.from_numpy(np.ascontiguousarray(array).view(np.uint8).reshape(-1).copy()).cuda()
     return raw.view(getattr(torch, kind)).reshape(array.shape)
