@@ -11,6 +11,7 @@ from cuda_harness.state.errors import SandboxUnavailable
 from cuda_harness.tools.benchmarks.candidate import Binary, PlanProgram, cuda_in_containment
 from cuda_harness.tools.benchmarks.gpu import Gpu, gpu_of
 from cuda_harness.tools.benchmarks.grade import Grade, Grader
+from cuda_harness.tools.benchmarks.reference import reference_faults
 from cuda_harness.tools.benchmarks.results import Row
 from cuda_harness.tools.benchmarks.score import NotScored, measure_on
 from cuda_harness.tools.benchmarks.task import Task
@@ -51,7 +52,7 @@ class Marking:
         self._local = threading.local()
         self._lock = threading.Lock()
         self._containment: str | None = _UNKNOWN
-        self._references: dict[int, str | None] = {}
+        self._references: dict[int, tuple[str, ...]] = {}
 
     def grade(self, row: Row, task: Task, candidate: "Candidate | None") -> None:
         """Fill a row with what the candidate is worth; `None`: a program, and no GPU to run it on."""
@@ -64,35 +65,24 @@ class Marking:
                 "graded_by": grade.graded_by, "detail": grade.detail or row["detail"],
                 "judge": None if grade.judge is None else list(grade.judge)}  # fmt: skip
         row["status"] = row["status"] or "program"
-        fault = self._reference_fault(task, candidate) if grade.comp is not None else None
-        if fault is not None:
-            row["judge"] = [*(row["judge"] or ()), fault]
+        if grade.comp is not None and (faults := self._reference_faults(task, candidate)):
+            row["judge"] = [*(row["judge"] or ()), *faults]
         if grade.func and candidate is not None:
             self._measure(row, task, candidate)
 
-    def _reference_fault(self, task: Task, candidate: "Candidate | None") -> str | None:
-        """Return why the benchmark's own program does not pass its own test; `None`: it does, or was not asked."""
+    def _reference_faults(self, task: Task, candidate: "Candidate | None") -> tuple[str, ...]:
+        """Return what is wrong with the benchmark's own program, asked once a task; empty also where it cannot be asked."""
         if not isinstance(candidate, Binary) or candidate.on is None or not task.bench:
-            return None
+            return ()
         if candidate.trusted and not self._open:  # a foreign program, and nothing here contains it
-            return None
+            return ()
         with self._lock:
-            if task.id in self._references:
-                return self._references[task.id]
-        with tempfile.TemporaryDirectory(prefix="cuda-harness-reference-") as folder:
-            reference = Binary(
-                task.bench, Path(folder), flags=candidate.flags, on=candidate.on, trusted=candidate.trusted,
-                unsafe=self._settings.unsafe_exec,
-            )  # fmt: skip
-            grade = self._grader().grade(task, reference)
-        fault = (
-            None
-            if grade.func is not False
-            else f"bench.cu itself does not pass: {' '.join(grade.detail.split())[:200]}"
-        )
-        with self._lock:
-            self._references[task.id] = fault
-        return fault
+            known = self._references.get(task.id)
+        if known is None:
+            known = reference_faults(task, self._grader(), candidate, unsafe=self._open)
+            with self._lock:
+                self._references[task.id] = known
+        return known
 
     @property
     def _open(self) -> bool:
