@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "examples/platform/README.md"])
+PAGES = sorted([
+    *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), ROOT / "examples/platform/README.md",
+])  # fmt: skip
 _BLOCK = re.compile(r"^```(console|python) offline\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
