@@ -1,8 +1,9 @@
 """The compiler is contained too: whatever its parts are made to do, they reach nothing of the user's."""
 
-import os
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -94,10 +95,41 @@ def test_no_connection_leaves(program: Path, tmp_path: Path) -> None:
             server.accept()
 
 
-def test_the_parent_and_others_get_no_signal(program: Path, tmp_path: Path) -> None:
-    done = inside(program, tmp_path, f"kill -9 {os.getpid()} || kill -9 $PPID || echo refused")
+PARENT = "import subprocess, sys; subprocess.run(sys.argv[1:]); print('the parent lives')"
+"""Starts what it is given, as the harness starts the compiler, and says so when it has outlived it."""
 
-    assert b"refused" in done.stdout or done.returncode != 0
+
+@pytest.mark.parametrize("contained", [True, False], ids=["contained", "control"])
+@pytest.mark.parametrize("signal_", ["KILL", "TERM", "STOP"])
+def test_the_parent_and_others_get_no_signal(
+    signal_: str, contained: bool, program: Path, tmp_path: Path
+) -> None:
+    """Uncontained, the same script ends its parent and a bystander: the test would see it."""
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        script = f"kill -{signal_} {bystander.pid}; kill -{signal_} $PPID"
+        argv = [BASH, "-c", script]
+        if contained:
+            argv = compile_argv(program, argv, Bounds((), tmp_path, 10), unsafe=False)
+
+        done = run(
+            [sys.executable, "-c", PARENT, *argv],
+            timeout_s=15 if contained else 3,
+            cwd=tmp_path,
+            env=compiler_environment("/usr/bin/g++", tmp_path),
+        )
+
+        assert (b"the parent lives" in done.stdout) == contained, done
+        assert (_state(bystander) == "as it was") == contained
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def _state(process: "subprocess.Popen[bytes]") -> str:
+    ended = process.poll() is not None
+    stopped = not ended and Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "Tt"
+    return "ended" if ended else "stopped" if stopped else "as it was"
 
 
 def test_an_endless_loop_ends_by_its_processor_time(program: Path, tmp_path: Path) -> None:
