@@ -31,13 +31,15 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the figures of some results.
 
     A task without a program is a failure; one that could not be graded is left out of `comp` and `func`, and counted.
-    Means that the benchmark takes with zeros are `..._mean_with_zeros`; means over functional programs say so.
+    Means that the benchmark takes with zeros are `..._mean_with_zeros`: a failure is zero, and a functional program that
+    could not be timed is left out. Means over functional programs say so.
     """
     graded = [r for r in rows if r["comp"] is not None]
     functional = [r for r in graded if r["func"]]
     speeds = [float(r["speed_vs_reference"]) for r in functional if r["speed_vs_reference"] is not None]
     scores = [float(r["score"]) for r in functional if r["score"] is not None]
     fractions = [float(r["sol_fraction"]) for r in functional if r["sol_fraction"] is not None]
+    failures = len(graded) - len(functional)
     first = [r for r in graded if r["sample"] == 1]
     tasks = {(r["id"], r["level"]) for r in graded}
     solved = {(r["id"], r["level"]) for r in functional}
@@ -55,9 +57,9 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
         "func_official_percent": _percent(sum(bool(r["func_official"]) for r in graded), len(graded)),
         "func_percent_first_sample": _percent(sum(bool(r["func"]) for r in first), len(first)),
         "func_percent_best_sample": _percent(len(solved), len(tasks)),
-        "score_mean_with_zeros": sum(scores) / len(graded) if scores else None,
+        "score_mean_with_zeros": _with_zeros(scores, failures),
         "score_mean_functional": statistics.fmean(scores) if scores else None,
-        "speed_vs_reference_mean_with_zeros": sum(speeds) / len(graded) if speeds else None,
+        "speed_vs_reference_mean_with_zeros": _with_zeros(speeds, failures),
         "speed_vs_reference_geomean_functional": _geomean(speeds),
         "speed_vs_reference_median_functional": statistics.median(speeds) if speeds else None,
         "sol_fraction_median_functional": statistics.median(fractions) if fractions else None,
@@ -76,22 +78,26 @@ def verdicts(rows: Sequence[Row]) -> dict[str, Any]:
     for r in rows:
         if r["outcome"] in {"accepted", "rejected", "undecided"} and r["func"] is not None:
             table[f"{r['outcome']}_{'correct' if r['func'] else 'wrong'}"] += 1
-    decided = sum(table[c] for c in CELLS[:4])
-    agreed = table["accepted_correct"] + table["rejected_wrong"]
+    decided = [r for r in rows if r["outcome"] in {"accepted", "rejected"} and r["func"] is not None]
+    sound = [r for r in decided if not r["judge"]]
     accepted = table["accepted_correct"] + table["accepted_wrong"]
     correct = table["accepted_correct"] + table["rejected_correct"]
     return {
         **table,
-        "agreement_percent": _percent(agreed, decided),
+        "agreement_percent": _percent(sum(map(_agrees, decided)), len(decided)),
+        "agreement_percent_of_sound_judges": _percent(sum(map(_agrees, sound)), len(sound)),
         "false_acceptances_percent_of_accepted": _percent(table["accepted_wrong"], accepted),
         "false_rejections_percent_of_correct": _percent(table["rejected_correct"], correct),
         "disputed": [
-            {"id": r["id"], "level": r["level"], "sample": r["sample"], "outcome": r["outcome"], "func": r["func"],
-             "detail": r["detail"]}
-            for r in rows
-            if (r["outcome"] == "accepted" and r["func"] is False) or (r["outcome"] == "rejected" and r["func"])
+            {key: r[key] for key in ("id", "kind", "level", "sample", "outcome", "func", "ours", "judge", "failure_class", "detail")}
+            for r in decided
+            if not _agrees(r)
         ],
     }  # fmt: skip
+
+
+def _agrees(row: Row) -> bool:
+    return bool(row["func"]) is (row["outcome"] == "accepted")
 
 
 def compare(a: Sequence[Row], b: Sequence[Row]) -> dict[str, Any]:
@@ -140,6 +146,11 @@ def sign_test(a: int, b: int) -> float | None:
 
 def _percent(part: int, whole: int) -> float | None:
     return 100.0 * part / whole if whole else None
+
+
+def _with_zeros(values: Sequence[float], failures: int) -> float | None:
+    """Return the mean of values and as many zeros as there are failures; `None` where nothing was measured."""
+    return sum(values) / (len(values) + failures) if values else None
 
 
 def _geomean(values: Sequence[float]) -> float | None:

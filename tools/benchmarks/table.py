@@ -18,8 +18,8 @@ _COLUMNS = (
     ("seconds", "seconds"),
 )  # fmt: skip
 _TASKS = (
-    "id", "kind", "level", "sample", "clarified", "status", "comp", "func", "outcome", "failure_class", "speed_vs_reference", "score",
-    "calls", "seconds", "detail",
+    "id", "kind", "level", "sample", "clarified", "status", "comp", "func", "ours", "outcome", "failure_class", "median_us", "sol_fraction", "speed_vs_reference",
+    "score", "calls", "seconds", "detail",
 )  # fmt: skip
 _STYLE = (
     "body{font:14px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#1b1f24;background:#fff}"
@@ -57,6 +57,20 @@ def verdict_rows(table: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
+def dispute_rows(table: Mapping[str, Any]) -> list[list[str]]:
+    """Return where our verdict and the benchmark's differ, with what is known of its judge; a head alone: nowhere."""
+    rows = [
+        ["id", "kind", "level", "our verdict", "benchmark", "our tolerance", "faults of the judge", "detail"]
+    ]
+    for r in table["disputed"]:
+        said = "correct" if r["func"] else "wrong"
+        ours = {True: "within", False: "beyond", None: "not measured"}[r.get("ours")]
+        faults = "; ".join(r.get("judge") or ()) or "none found"
+        why = r.get("failure_class") or ""
+        rows.append([str(r["id"]), r.get("kind", ""), str(r["level"]), f"{r['outcome']} {why}".strip(), said, ours, faults, r["detail"]])  # fmt: skip
+    return rows
+
+
 def task_rows(results: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return one row a result."""
     return [
@@ -72,7 +86,8 @@ def facts(document: Mapping[str, Any]) -> list[str]:
         f"suite {document['suite']}, levels {', '.join(document['levels'])}, model {document['model']}, "
         f"executor {document['executor']}, target {document['target']}",
         f"graded by: {', '.join(f'{name} ({n})' for name, n in document['graded_by'].items()) or 'nothing'}",
-        f"our verdict agrees with the benchmark's in {shown(table['agreement_percent'])} % of the decided; wrong among "
+        f"our verdict agrees with the benchmark's in {shown(table['agreement_percent'])} % of the decided "
+        f"({shown(table['agreement_percent_of_sound_judges'])} % where its judge has no fault known); wrong among "
         f"accepted {shown(table['false_acceptances_percent_of_accepted'])} %, rejected among correct "
         f"{shown(table['false_rejections_percent_of_correct'])} %",
     ]
@@ -87,7 +102,10 @@ def markdown(document: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) 
     """Return the page as Markdown."""
     parts = [f"# {_cell(document['title'])}\n", *(f"- {_cell(line)}" for line in facts(document)), ""]
     parts += ["## Figures\n", _md(summary_rows(document)), "## Our verdict and the benchmark's\n"]
-    parts += [_md(verdict_rows(document["verdicts"])), "## Results\n", _md(task_rows(results))]
+    parts.append(_md(verdict_rows(document["verdicts"])))
+    if len(disputes := dispute_rows(document["verdicts"])) > 1:
+        parts += ["## Where they differ\n", _md(disputes)]
+    parts += ["## Results\n", _md(task_rows(results))]
     return "\n".join(parts)
 
 
@@ -119,6 +137,8 @@ def page(
             f"{html.escape(name)}</figcaption></figure>"
         )
     body += ["<h2>Our verdict and the benchmark's</h2>", _html(verdict_rows(document["verdicts"]))]
+    if len(disputes := dispute_rows(document["verdicts"])) > 1:
+        body += ["<h2>Where they differ</h2>", _html(disputes)]
     body += ["<h2>Results</h2>", _html(task_rows(results))]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

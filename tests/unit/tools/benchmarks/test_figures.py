@@ -18,7 +18,7 @@ from cuda_harness.tools.benchmarks.score import (
     performance_score,
     read_ncu,
 )  # fmt: skip
-from cuda_harness.tools.benchmarks.table import markdown, page
+from cuda_harness.tools.benchmarks.table import dispute_rows, markdown, page
 from cuda_harness.tools.benchmarks.task import Task
 
 TASK = Task.model_validate(
@@ -65,6 +65,12 @@ def test_figures_count_failures_as_zero_and_leave_out_what_was_not_graded() -> N
     assert (found["calls"], found["output_tokens"], found["usd"]) == (10, 25, None)
 
 
+def test_a_functional_program_that_could_not_be_timed_is_no_zero() -> None:
+    found = figures([*ROWS, row(5, comp=True, func=True, func_official=True)])
+    assert found["speed_vs_reference_mean_with_zeros"] == pytest.approx(2.5 / 4)
+    assert (found["graded"], found["timed"]) == (5, 2)
+
+
 def test_nothing_measured_is_null_never_zero() -> None:
     found = figures([row(0, comp=True, func=True, func_official=True)])
     assert found["score_mean_with_zeros"] is None
@@ -93,6 +99,21 @@ def test_verdicts_against_the_benchmark() -> None:
     assert found["false_acceptances_percent_of_accepted"] == 50.0
     assert found["false_rejections_percent_of_correct"] == 50.0
     assert [d["id"] for d in found["disputed"]] == [1, 2]
+
+
+def test_where_the_judge_is_at_fault_is_told_beside_the_dispute() -> None:
+    rows = [ROWS[0], {**ROWS[1], "judge": ["it passes y all zeros"], "ours": False}]
+    found = verdicts(rows)
+    assert (found["agreement_percent"], found["agreement_percent_of_sound_judges"]) == (50.0, 100.0)
+    (head, dispute) = dispute_rows(found)
+    assert dict(zip(head, dispute, strict=True)) | {"id": "", "level": ""} == {
+        "id": "", "kind": "T<b>", "level": "", "our verdict": "rejected", "benchmark": "correct", "our tolerance": "beyond",
+        "faults of the judge": "it passes y all zeros", "detail": "",
+    }  # fmt: skip
+    document = {"title": "t", "suite": "s", "model": "m", "executor": "cpu", "target": "", **summary(rows)}
+    assert "## Where they differ" in markdown(document, rows)
+    assert "Where they differ" in page(document, rows)
+    assert "Where they differ" not in page({**document, **summary(rows[:1])}, rows)
 
 
 def test_pairs() -> None:
