@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from cuda_harness.state.results import (
     CompileResult,
     CompileTimedOut,
 )
-from cuda_harness.state.targets import known_targets
 from cuda_harness.tools.toolchain import nvrtc
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 
@@ -86,12 +84,6 @@ def wait_for(condition: object, seconds: float = 20.0) -> bool:
     return False
 
 
-@pytest.mark.parametrize("arch", known_targets())
-def test_every_known_target_compiles(shared: Compiler, arch: str) -> None:
-    done = good(shared.compile(KERNEL, arch=arch))
-    assert Path(done.cubin_path).read_bytes()[:4] == b"\x7fELF"
-
-
 @pytest.mark.parametrize("arch", ["sm_75", "sm_86", "sm_90a", "sm_120"])
 def test_host_habits_just_work(shared: Compiler, arch: str) -> None:
     done = good(shared.compile(HOST_HABITS, arch=arch))
@@ -150,21 +142,6 @@ def test_missing_allowed_header_is_nobodys_fault(own: Compiler, monkeypatch: pyt
     assert "cuda-harness[cu13]" in done.remedy
 
 
-@pytest.mark.parametrize("name", ["*.cubin", "*.bin"])
-@pytest.mark.parametrize("damage", ["empty", "cut", "foreign"])
-def test_a_damaged_cache_heals(own: Compiler, tmp_path: Path, name: str, damage: str) -> None:
-    first = good(own.compile(KERNEL, arch="sm_90a"))
-    right = Path(first.cubin_path).read_bytes()
-    (stored,) = (tmp_path / "cubin").rglob(name)
-    data = stored.read_bytes()
-    stored.write_bytes(
-        {"empty": b"", "cut": data[: len(data) // 2], "foreign": data[:-9] + b"\x00" * 8 + b"!"}[damage]
-    )
-    again = good(own.compile(KERNEL, arch="sm_90a"))
-    assert again.cubin_sha256 == first.cubin_sha256
-    assert Path(again.cubin_path).read_bytes() == right
-
-
 def test_a_hit_keeps_registers_and_spills(own: Compiler) -> None:
     first, second = (good(own.compile(KERNEL, arch="sm_90a")) for _ in range(2))
     assert (first.cached, second.cached) == (False, True)
@@ -174,29 +151,6 @@ def test_a_hit_keeps_registers_and_spills(own: Compiler) -> None:
 def test_failures_are_not_cached(own: Compiler, tmp_path: Path) -> None:
     assert isinstance(own.compile("int x = ;", arch="sm_90a"), CompileRejected)
     assert not list(tmp_path.rglob("*.cubin"))
-
-
-def test_flags_of_one_compile_do_not_reach_the_next(own: Compiler) -> None:
-    source = 'extern "C" __global__ void k(float* x) { x[0] = x[1] / x[2] + N; }\n'
-    plain = good(own.compile(source, arch="sm_90a", macros={"N": 1})).cubin_sha256
-    fast = good(own.compile(source, arch="sm_90a", macros={"N": 1}, fast_math=True)).cubin_sha256
-    other = good(own.compile(source, arch="sm_90a", macros={"N": 2})).cubin_sha256
-    again = good(own.compile(source, arch="sm_90a", macros={"N": 1}))
-    assert len({plain, fast, other}) == 3
-    assert (again.cached, again.cubin_sha256) == (True, plain)
-    assert isinstance(own.compile(source, arch="sm_90a"), CompileRejected)
-
-
-def test_two_builders_of_one_source_agree(shared: Compiler, tmp_path: Path) -> None:
-    builders = [Compiler(cache=tmp_path, workers=1) for _ in range(2)]
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            done = list(pool.map(lambda b: good(b.compile(KERNEL, arch="sm_80")), builders))
-    finally:
-        for builder in builders:
-            builder.close()
-    assert done[0].cubin_sha256 == done[1].cubin_sha256
-    assert not list(tmp_path.rglob(".*"))
 
 
 def test_a_worker_killed_in_the_middle_costs_nothing(own: Compiler) -> None:

@@ -161,7 +161,9 @@ class Pool:
             reason = "the run was cancelled"
             raise NotStarted(reason, "")
         told: dict[str, Any] = first[0] if first else {}
-        said = worker.stderr().strip()[-300:]
+        said = worker.kill().strip()[
+            -300:
+        ]  # all of it: the end of the channel may be seen before its last words
         reason = str(
             told.get("message") or said or f"the GPU process did not start within {self._start_s:.0f} s"
         )

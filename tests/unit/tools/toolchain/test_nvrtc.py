@@ -178,11 +178,6 @@ def test_endless_templates_are_the_kernels_fault(compiler: Compiler) -> None:
     assert isinstance(done, CompileRejected | CompileTimedOut)
 
 
-def test_the_deadline_ends_a_compile(compiler: Compiler) -> None:
-    assert isinstance(compiler.compile(fresh(ONE, "late"), arch="sm_90a", deadline_s=0.0), CompileTimedOut)
-    assert isinstance(compiler.compile(fresh(ONE, "late"), arch="sm_90a"), CompileOk)
-
-
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
