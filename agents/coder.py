@@ -236,7 +236,9 @@ def _values(desk: Desk, task: Task, services: "Services") -> dict[str, Any]:
     failure = None
     advice = ""
     if last is not None and task.action in {"repair", "redesign"}:
-        failure = failure_of(last, shown if last.sha256 else None)
+        failure = failure_of(_judged(desk.attempts, last), shown)
+        if last.sha256 is None:
+            failure["last_reply"] = f"held no new kernel: {last.unusable}"
         fragment = f"fragments/faults/{failure['class']}"
         advice = services.prompts.text(fragment).strip() if services.prompts.has(fragment) else ""
     return {
@@ -263,6 +265,12 @@ def _last_kernel(desk: Desk, task: Task, services: "Services") -> Kernel | None:
         if attempt.sha256 is not None:
             return services.folder.load_kernel(attempt.id)
     return None
+
+
+def _judged(attempts: Mapping[int, Attempt], last: Attempt) -> Attempt:
+    """Return the newest attempt of the design that was judged; the newest of all where none was."""
+    chain = design_of(attempts, last)
+    return next((a for a in reversed(chain) if a.verdict is not None), last)
 
 
 def failure_of(attempt: Attempt, kernel: Kernel | None) -> dict[str, Any]:

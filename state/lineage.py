@@ -16,6 +16,8 @@ _HOPELESS = frozenset({"environment", "oracle", "weak_suite", "resources"})
 """Classes that another kernel cannot mend."""
 SAME_FAULT_LIMIT = 3
 """After the same failure this many times in a row, asking again is not the way."""
+MOST_REPETITIONS = 2
+"""Nor after this many replies in one design that only repeat a kernel."""
 
 
 def latest(attempts: Attempts) -> Attempt | None:
@@ -97,6 +99,7 @@ def correctness_step(attempts: Attempts, budget: Budget) -> CorrectnessStep:
     repairs = sum(a.strategy == "repair" for a in chain)
     recent = [failure_pattern(a) for a in chain[-SAME_FAULT_LIMIT:]]
     stuck = len(recent) == SAME_FAULT_LIMIT and len(set(recent)) == 1
+    stuck = stuck or sum(a.duplicate_of is not None for a in chain) >= MOST_REPETITIONS
     if last.failure_class != "unsupported" and repairs < budget.repairs and not stuck:
         return "repair"
     redesigns = sum(a.strategy == "redesign" for a in attempts.values())

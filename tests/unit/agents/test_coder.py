@@ -1,6 +1,7 @@
 """The Coder: what it is shown, what it writes, and what becomes of an unusable reply."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,18 @@ def test_the_kernel_before_an_unusable_reply_is_shown(tmp_path: Path) -> None:
     run.write()
     run.write()
     assert source(3) in run.asked
+
+
+def test_after_a_reply_without_a_kernel_the_failure_is_shown_still(tmp_path: Path) -> None:
+    run = Run(tmp_path, written(3), written(3), written(3), written(2))
+    run.write()
+    run.judge(failed("mismatch", "y[0] is 3, not 2"))
+    assert run.write().duplicate_of == 1
+    run.write()
+    failure = json.loads(re.search(r"## Failure\n```json\n(.*?)\n```", run.asked, re.DOTALL)[1])  # type: ignore[index]
+    assert failure["class"] == "mismatch"
+    assert "attempt 1 again" in failure["last_reply"]
+    assert "Read the pattern" in run.asked
 
 
 def test_a_plan_that_is_invalid_says_where(tmp_path: Path) -> None:

@@ -72,6 +72,27 @@ def test_failures_that_no_kernel_can_mend_cost_nothing(fault: str) -> None:
     assert correctness_step(chain(last), Budget()) == "give_up"
 
 
+def test_an_author_that_only_repeats_itself_gets_a_new_design() -> None:
+    def at(number: int, *, again: bool) -> Attempt:
+        judged = (
+            {"duplicate_of": 1, "unusable": f"attempt {number}"}
+            if again
+            else {"verdict": verdict("rejected", "mismatch"), "sha256": "a"}
+        )
+        return Attempt.model_validate(
+            {
+                "id": number,
+                "parent": number - 1 or None,
+                "strategy": "repair" if number > 1 else "first",
+                **judged,
+            }
+        )
+
+    chain = {n: at(n, again=n in {2, 4}) for n in range(1, 5)}
+    assert correctness_step({n: chain[n] for n in (1, 2, 3)}, Budget()) == "repair"
+    assert correctness_step(chain, Budget()) == "redesign"
+
+
 def test_a_missing_feature_changes_the_design_at_once() -> None:
     last = attempt(0, verdict=verdict("undecided", "unsupported"))
     assert correctness_step(chain(last), Budget(repairs=5, redesigns=1)) == "redesign"
