@@ -28,6 +28,9 @@ def verdict_lines(verdict: "Verdict") -> list[str]:
         )
     if verdict.failure is not None:
         lines.append(f"  {verdict.failure.class_}: {plain(verdict.failure.message)}")
+        culprit = verdict.failure.evidence.get("culprit")
+        if culprit is not None:
+            lines.append(f"  -> mend {plain(culprit, 100)}; nothing is held against the kernel")
     lines.extend(f"  note: {plain(w, 200)}" for w in verdict.warnings)
     return lines
 

@@ -7,11 +7,13 @@ descriptor it is not told.
 import contextlib
 import importlib
 import os
+import random
 import select
 import signal
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -79,6 +81,9 @@ def run_batch(header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any
         try:
             with np.errstate(all="ignore"):
                 found = function(inputs, dict(case["dims"]), dict(case["scalars"]))
+            if not isinstance(found, Mapping):
+                msg = f"it returns {type(found).__name__}, not a dict of outputs by name"
+                raise TypeError(msg)  # noqa: TRY301 - one place turns all of these into an answer
             arrays = {str(k): _plain(v) for k, v in found.items()}
             case_heads, case_blobs = describe_arrays(arrays)
         except MemoryError:
@@ -155,6 +160,7 @@ def _answer(write_end: int, header: dict[str, Any], blobs: list[bytes]) -> NoRet
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
         with os.fdopen(write_end, "wb") as stream:
+            _scatter()
             try:
                 contain_python(
                     cpu_seconds=int(header["seconds"]) + 1,
@@ -167,6 +173,12 @@ def _answer(write_end: int, header: dict[str, Any], blobs: list[bytes]) -> NoRet
             write_frame(stream, reply, data)
     finally:
         os._exit(0)
+
+
+def _scatter() -> None:
+    """Seed the global generators anew: two forks of one parent would repeat each other, and randomness would not show."""
+    random.seed()
+    np.random.seed(int.from_bytes(os.urandom(4), "little"))  # noqa: NPY002 - the one that references may use
 
 
 def forward(read_end: int, answer_fd: int, child: int, *, seconds: float, max_bytes: int) -> None:

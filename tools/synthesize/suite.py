@@ -45,7 +45,6 @@ _BATCH_BYTES = 1 << 30
 _LARGE_BYTES = 64 << 20
 """Truths beyond this are computed one at a time in a run, and once."""
 _FORMS = 1 + PERTURBED
-_OVER = ReferenceFault("resources", "the time for judging is over before the suite is proved")
 
 
 class Suite:
@@ -85,6 +84,7 @@ class Suite:
         self._plan = CasePlan(ir, self.specs, seed)
         self._large = large or LargeTruths()
         self._store = TruthStore(ir, folder, self._identity, self._large)
+        self._asked_s = 0.0
         self.skipped: dict[str, str] = {}
         """Case id -> why it is not asked."""
         self._vote: Vote | None = None
@@ -194,11 +194,13 @@ class Suite:
         for part in self._parts(questions):
             left = self._left(deadline_s)
             if left <= 0:
-                return _OVER
+                return self._over()
+            began = time.monotonic()
             truths = self._runner.evaluate(source, self.ir, part, deadline_s=left)
+            self._asked_s += time.monotonic() - began
             if isinstance(truths, ReferenceFault):
                 if truths.kind == "hung" and left < deadline_s:
-                    return _OVER
+                    return self._over()
                 return truths if truths.case is None else replace(truths, case=truths.case + len(found))
             found += truths
         return found
@@ -211,12 +213,18 @@ class Suite:
         for part in self._parts(questions):
             left = self._left(deadline_s)
             if left <= 0:
-                return _OVER
+                return self._over()
+            began = time.monotonic()
             truths = self._runner.evaluate_each(source, self.ir, part, deadline_s=left)
+            self._asked_s += time.monotonic() - began
             if isinstance(truths, ReferenceFault):
-                return _OVER if truths.kind == "hung" and left < deadline_s else truths
+                return self._over() if truths.kind == "hung" and left < deadline_s else truths
             found += truths
         return found
+
+    def _over(self) -> ReferenceFault:
+        text = f"the time for judging is over before the suite is proved: the reference took {self._asked_s:.0f} s of it"
+        return ReferenceFault("resources", text)
 
     def _left(self, deadline_s: float) -> float:
         return deadline_s if self.deadline is None else min(deadline_s, self.deadline - time.monotonic())

@@ -113,6 +113,8 @@ def unusable(ir: KernelIR, truth: Truth) -> str | None:
         with np.errstate(all="ignore"):
             rounded = truth.arrays[tensor.name].astype(np_dtype(tensor.dtype)).astype(np.float64)
         live = rounded if mask is None else rounded[mask]
+        if np.isnan(live).any():
+            return f"{tensor.name!r} is NaN here, and the IR says `nonfinite: forbid`"
         if not np.isfinite(live).all():
             return f"{tensor.name!r} leaves the range of {tensor.dtype} here"
     return None

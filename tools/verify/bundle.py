@@ -10,6 +10,7 @@ from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.serde import sha256
 from cuda_harness.state.suite import Inputs
 from cuda_harness.tools.ir.check import check_ir
+from cuda_harness.tools.synthesize.specs import misfits
 
 _MAX_SOURCE = 1 << 20
 
@@ -89,10 +90,10 @@ def check_specs(ir: KernelIR, specs: Inputs) -> None:
         if name not in known:
             msg = f"inputs.json describes {name!r}, which is no input of the IR (inputs: {', '.join(known) or 'none'})"
             raise ConfigError(msg, remedy="name an input of the IR")
-        integer = not known[name].dtype.startswith(("float", "bfloat"))
-        if integer and spec.distribution in {"normal", "simplex", "positive", "spd"}:
-            msg = f"inputs.json draws {name!r} from {spec.distribution}, but it is {known[name].dtype}"
-            raise ConfigError(msg, remedy="use integers, permutation, choice, sorted or csr_offsets")
+        wrong = next(misfits(ir, known[name], spec), None)
+        if wrong is not None:
+            msg = f"inputs.json contradicts the IR: {name!r} {wrong}"
+            raise ConfigError(msg, remedy=f"mend the entry {name!r} of inputs.json, or the IR")
 
 
 def _text(path: Path) -> str:

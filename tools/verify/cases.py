@@ -1,15 +1,14 @@
 """Cases of a suite run and compared, several calls of one process at a time."""
 
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.results import (
-    FaultClass,
-    StageName,
-)
+from cuda_harness.state.results import Failure, StageName
 from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.protocol import (
     Array,
@@ -23,14 +22,32 @@ from cuda_harness.tools.execute.protocol import (
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.suite import Answer
-from cuda_harness.tools.verify.climb import Climb, Skipped, fail, job_for, leave_unmeasured, program_for
+from cuda_harness.tools.verify.climb import (
+    Climb,
+    Ending,
+    Skipped,
+    fail,
+    job_for,
+    leave_unmeasured,
+    program_for,
+)
 from cuda_harness.tools.verify.compare import Expected, Mismatch, compare_outputs
 from cuda_harness.tools.verify.properties import named
+
+FEW = 8
+"""Elements below which an output is too small to show a pattern of what is wrong."""
 
 
 def expected_of(answer: Answer) -> Expected:
     """Return an answer of the suite as what a comparison expects."""
     return Expected(answer.arrays, answer.defined, answer.sensitivity)
+
+
+def fault_of(fault: ReferenceFault) -> Failure:
+    """Return a reference's fault as a failure that blames no kernel."""
+    class_ = "resources" if fault.kind == "resources" else "oracle"
+    evidence = {"kind": fault.kind} | ({} if class_ == "resources" else {"culprit": "reference.py"})
+    return Failure(stage="shapes", class_=class_, message=fault.message, evidence=evidence)
 
 
 def run_cases(
@@ -59,8 +76,8 @@ def run_cases(
     except ConfigError as exc:
         leave_unmeasured(stage, "oracle", exc.message)
     if isinstance(answers, ReferenceFault):
-        class_: FaultClass = "resources" if answers.kind == "resources" else "oracle"
-        leave_unmeasured(stage, class_, answers.message, {"kind": answers.kind})
+        fault = fault_of(answers)
+        leave_unmeasured(stage, fault.class_, fault.message, fault.evidence)
     run = 0
     for group in _batches([c for c in cases if c.id in answers]):
         left = climb.deadline - time.monotonic()
@@ -68,10 +85,18 @@ def run_cases(
             leave_unmeasured(
                 stage, "resources", f"the time for judging is over after {run} of {len(cases)} cases"
             )
-        outputs = _run_group(
-            climb, stage, group, answers, executor, mode, poison=poison, left=left, fresh=fresh, limit_s=limit_s,
-            num_sms=num_sms,
-        )  # fmt: skip
+        try:
+            outputs = _run_group(
+                climb, stage, group, answers, executor, mode, poison=poison, left=left, fresh=fresh, limit_s=limit_s,
+                num_sms=num_sms,
+            )  # fmt: skip
+        except Ending as end:
+            largest = max((c for c in cases if c.id in answers), key=lambda c: math.prod(c.dims.values()))
+            again = partial(
+                _run_group, climb, stage, [largest], answers, executor, mode, poison=poison, left=left, fresh=fresh,
+                limit_s=limit_s, num_sms=num_sms,
+            )  # fmt: skip
+            raise _with_pattern(end, again) from None
         if keep is not None:
             keep |= {c.id: _defined(o.arrays, answers[c.id]) for c, o in zip(group, outputs, strict=True)}
         run += len(group)
@@ -89,6 +114,28 @@ def run_cases(
     return f"{run} case(s), {len(sizes)} set(s) of sizes, {len(regimes)} regime(s)" + (
         " in check mode" if mode == "check" else ""
     )
+
+
+def _with_pattern(end: Ending, larger: Callable[[], object]) -> Ending:
+    """Return the ending with the pattern that a larger case shows, where a mismatch has too few elements to show one."""
+    failure = end.failure
+    few = failure.evidence.get("of", FEW) < FEW
+    if failure.class_ != "mismatch" or failure.evidence.get("pattern") or not few:
+        return end
+    try:
+        larger()
+    except Skipped:
+        return end
+    except Ending as other:
+        seen = other.failure.evidence
+        if other.failure.class_ != "mismatch" or not seen.get("pattern"):
+            return end
+        text = f"{failure.message}; at sizes {seen['dims']} it looks like {seen['pattern']}"
+        evidence = {**failure.evidence, "pattern": seen["pattern"], "pattern_at": seen["dims"]}
+        return Ending(
+            end.status, failure.model_copy(update={"message": text, "evidence": evidence}), end.detail
+        )
+    return end
 
 
 def _batches(cases: Sequence[Case]) -> list[list[Case]]:

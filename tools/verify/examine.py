@@ -12,7 +12,7 @@ from cuda_harness.tools.synthesize.influence import influence
 from cuda_harness.tools.synthesize.proof import EQUALS_TRUTH, prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.suite import Answer, Suite
-from cuda_harness.tools.verify.cases import expected_of
+from cuda_harness.tools.verify.cases import expected_of, fault_of
 from cuda_harness.tools.verify.compare import Mismatch, compare_outputs
 
 FIRST_S = 30.0
@@ -43,7 +43,7 @@ def examine_bundle(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failur
     try:
         formulas = suite.formula_vote()
     except ConfigError as exc:
-        return Failure(stage="shapes", class_="oracle", message=exc.message)
+        return _undrawable(exc)
     if isinstance(formulas, ReferenceFault):
         return fault_of(formulas)
     against = formulas.against
@@ -68,15 +68,20 @@ def examine_suite(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failure
             return fault_of(first)
         still = _still(suite, tunables)
         if still is not None:
-            return Failure(stage="shapes", class_="oracle", message=still)
+            return _oracle(still, "reference.py or ir.json")
         proof = prove(suite, comparer, tunables=tunables)
     except ConfigError as exc:
-        return Failure(stage="shapes", class_="oracle", message=exc.message)
+        return _undrawable(exc)
     if isinstance(proof, ReferenceFault):
         return fault_of(proof)
     same = _identity(suite.ir, proof)
     if same is not None:
-        return Failure(stage="shapes", class_="oracle", message=same)
+        return _oracle(same, "reference.py or ir.json")
+    if "all" in proof.skipped:
+        return _oracle(
+            f"the reference has no usable value in any case: {proof.skipped['all']}",
+            "reference.py or ir.json",
+        )
     return proof if proof.passed else _weakness(suite, proof)
 
 
@@ -94,18 +99,23 @@ def _weakness(suite: Suite, proof: SuiteProof) -> Failure:
         reasons += [f"the domain that inputs.json gives {n!r}" for n in suite.specs.specs]
     elif unfair:
         text = f"the suite rejects what is right: {', '.join(unfair)}"
-    elif "all" in proof.skipped:
-        text = f"the suite has no case with a truth: {proof.skipped['all']}"
     else:
         text = "the suite has nothing to tell apart: no wrong output differs from the truth in any case"
     if reasons:
         text += f"; what may be too lenient: {', '.join(reasons[:4])}"
-    return Failure(
-        stage="shapes",
-        class_="weak_suite",
-        message=text[:3_000],
-        evidence={"missed": missed, "unfair": unfair},
+    evidence = {"missed": missed, "unfair": unfair} | (
+        {"culprit": "ir.json or inputs.json"} if reasons else {}
     )
+    return Failure(stage="shapes", class_="weak_suite", message=text[:3_000], evidence=evidence)
+
+
+def _oracle(message: str, culprit: str) -> Failure:
+    return Failure(stage="shapes", class_="oracle", message=message, evidence={"culprit": culprit})
+
+
+def _undrawable(error: ConfigError) -> Failure:
+    """Return inputs that cannot be drawn as a failure of the bundle's own data."""
+    return _oracle(error.message, "inputs.json or ir.json")
 
 
 _COPYING = re.compile(
@@ -137,12 +147,6 @@ def _assigns(formula: str, output: str, source: str) -> bool:
     """Return whether a formula is an assignment of elements as they are: `out[i] = in[i]`."""
     element = r"\s*(?:\[[^\]]*\])?\s*"
     return re.fullmatch(rf"\s*{output}{element}=\s*{source}{element}", formula) is not None
-
-
-def fault_of(fault: ReferenceFault) -> Failure:
-    """Return a reference's fault as a failure that blames no kernel."""
-    class_ = "resources" if fault.kind == "resources" else "oracle"
-    return Failure(stage="shapes", class_=class_, message=fault.message, evidence={"kind": fault.kind})
 
 
 def _still(suite: Suite, tunables: Sequence[int]) -> str | None:

@@ -206,8 +206,9 @@ def _only(
     hashes: dict[str, str],
     on_stage: OnStage | None,
 ) -> Verdict:
+    other = "the plan ended the ladder" if failure.is_candidates else "the kernel was not judged"
     stages = [
-        StageResult(name=n, status=status if n == failure.stage else "not_measured", detail=failure.message[:600] if n == failure.stage else "the suite or the plan ended the ladder")
+        StageResult(name=n, status=status if n == failure.stage else "not_measured", detail=failure.message[:600] if n == failure.stage else other)
         for n in STAGES
     ]  # fmt: skip
     if on_stage is not None:

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from tests.unit.tools.verify.test_ladder import ScriptedCompiler, ScriptedExecutor
 
+from cuda_harness.graph.show import verdict_lines
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import LaunchPlan
 from cuda_harness.state.results import Verdict
+from cuda_harness.state.suite import InputSpec
 from cuda_harness.tools.execute import sandbox
 from cuda_harness.tools.synthesize.reference import ReferenceRunner
+from cuda_harness.tools.synthesize.specs import misfits
 from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.verify.examine import doubt_suite
 from cuda_harness.tools.verify.ladder import verify_bundle
@@ -202,12 +205,86 @@ def test_inputs_that_contradict_the_ir_are_the_users_to_mend(
         judged(tmp_path, runner, inputs=inputs)
 
 
-@pytest.mark.parametrize(
-    "spec", [{"distribution": "integers", "low": 0, "high": "n - 500"}, {"distribution": "spd"}]
-)
-def test_a_domain_that_cannot_be_drawn_is_named(tmp_path: Path, runner: ReferenceRunner, spec: Any) -> None:
-    found = judged(tmp_path, runner, inputs={"x": spec})
+def test_a_domain_that_cannot_be_drawn_at_some_sizes_is_named(
+    tmp_path: Path, runner: ReferenceRunner
+) -> None:
+    found = judged(tmp_path, runner, inputs={"x": {"distribution": "integers", "low": 0, "high": "n - 100"}})
 
     assert found.failure is not None
     assert (found.outcome, found.failure.class_) == ("undecided", "oracle")
     assert "input 'x' cannot be drawn" in found.failure.message
+    assert found.failure.evidence["culprit"] == "inputs.json or ir.json"
+
+
+CONTRADICTIONS = {
+    "an empty range": ({"distribution": "integers", "low": 0, "high": "n - 500"}, "an empty range"),
+    "no square": ({"distribution": "spd"}, "does not end in a square"),
+    "no such tensor": ({"distribution": "csr_offsets", "of": "z"}, "csr_offsets, but it is float32"),
+    "no values": ({"distribution": "choice"}, "without `values`"),
+    "unknown dim": ({"distribution": "uniform", "low": 0, "high": "2*m"}, "unknown name 'm'"),
+    "no such axis": ({"distribution": "simplex", "axis": 3}, "has no axis 3"),
+}
+
+
+@pytest.mark.parametrize(("spec", "text"), CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
+def test_a_domain_that_contradicts_the_ir_is_the_users_to_mend(
+    tmp_path: Path, runner: ReferenceRunner, spec: Any, text: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        judged(tmp_path, runner, inputs={"x": spec})
+
+    assert "inputs.json contradicts the IR: 'x'" in caught.value.message
+    assert text in caught.value.message
+    assert "inputs.json" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("dtype", "spec", "text"),
+    [
+        ("uint8", {"distribution": "integers", "low": -5, "high": 5}, "cannot hold -5"),
+        ("int8", {"distribution": "choice", "values": [1, 200]}, "cannot hold 200"),
+        ("int64", {"distribution": "integers", "low": -(2**63), "high": 2**63}, None),
+        ("int32", {"distribution": "csr_offsets", "of": "z"}, "'z', which is no tensor of the IR"),
+        ("int32", {"distribution": "csr_offsets"}, "without `of` or `nnz`"),
+    ],
+)
+def test_integers_that_their_type_cannot_hold_are_named(
+    dtype: str, spec: dict[str, Any], text: str | None
+) -> None:
+    ir = KernelIR.model_validate({**IR, "tensors": [{**IR["tensors"][0], "dtype": dtype}, IR["tensors"][1]]})
+    found = list(misfits(ir, ir.tensor("x"), InputSpec.model_validate(spec)))
+
+    assert (found == []) if text is None else (text in found[0])
+
+
+GLOBAL_STATE = {
+    "the global generator": "return {'y': a * x + np.random.rand(*x.shape)}",
+    "the number of calls": "_calls.append(1)\n    return {'y': a * x + len(_calls) * (x > 0)}",
+    "the clock": "return {'y': a * x + (time.time_ns() % 7)}",
+    "another set's order": "return {'y': a * x + hash(str(os.urandom(8))) % 3}",
+}
+
+
+@pytest.mark.parametrize("body", GLOBAL_STATE.values(), ids=GLOBAL_STATE.keys())
+def test_a_reference_with_a_state_of_its_own_is_not_deterministic(
+    tmp_path: Path, runner: ReferenceRunner, body: str
+) -> None:
+    found = judged(tmp_path, runner, body=body)
+
+    assert found.failure is not None
+    assert (found.outcome, found.failure.class_) == ("undecided", "oracle")
+    assert "not deterministic" in found.failure.message
+    assert found.failure.evidence["culprit"] == "reference.py or ir.json"
+
+
+def test_what_the_user_reads_names_the_culprit_and_acquits_the_kernel(
+    tmp_path: Path, runner: ReferenceRunner
+) -> None:
+    lines = verdict_lines(judged(tmp_path, runner, body="return a * x"))
+
+    assert (
+        lines[-2]
+        == "  oracle: the reference failed: TypeError: it returns ndarray, not a dict of outputs by name [at {'n': 1}, regime normal]"
+    )
+    assert lines[-1] == "  -> mend reference.py; nothing is held against the kernel"
+    assert any("the kernel was not judged" in line for line in lines)

@@ -64,7 +64,7 @@ CASES: list[tuple[dict[str, str | None], str]] = [
     ({"inputs_json": "[1"}, "is not JSON"),
     ({"inputs_json": "[" * 100_000}, "is not JSON"),
     ({"inputs_json": json.dumps({"q": {"distribution": "normal"}})}, "'q', which is no input of the IR"),
-    ({"inputs_json": json.dumps({"i": {"distribution": "normal"}})}, "draws 'i' from normal, but it is int32"),
+    ({"inputs_json": json.dumps({"i": {"distribution": "normal"}})}, "'i' is drawn from normal, but it is int32"),
     ({"kernel_cu": "x" * ((1 << 20) + 1)}, "at most 1048576 are read"),
 ]  # fmt: skip
 
