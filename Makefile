@@ -5,8 +5,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CUDA_EXTRA ?= cu13
-# Tests side by side: one worker a core, eight at most. WORKERS=0 runs them in one process.
-WORKERS ?= auto
+# Tests side by side: one worker a processor, eight at most. WORKERS=0 runs them in one process.
+WORKERS ?= logical
 PYTEST = $(BIN)/pytest -q -m "not gpu" -n $(WORKERS) --maxprocesses 8 --dist worksteal
 
 .PHONY: setup demo test test-all check bench corpus schemas reference clean
