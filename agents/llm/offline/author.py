@@ -74,9 +74,10 @@ def _refused(reason: str) -> str:
 
 
 def _plan(question: Question) -> str:
-    from cuda_harness.agents.llm.offline.planning.planner import plan
+    from cuda_harness.agents.llm.offline.planning.answers import plan_with, read_facts
 
-    return _json(plan(question.sections.get("Request", "")))
+    facts = read_facts(question.sections.get("Stated since", ""))
+    return _json(plan_with(question.sections.get("Request", ""), facts))
 
 
 def _ir(question: Question) -> KernelIR:
