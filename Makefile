@@ -15,7 +15,7 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "error: Python 3.11 or newer is needed, $(PYTHON) is older"; \
+	  echo "error: Python 3.11 or newer is needed, and $(PYTHON) is older or not there"; \
 	  echo "  -> make setup PYTHON=python3.12"; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { \
 	  echo "error: cannot make a virtual environment with $(PYTHON)"; \
