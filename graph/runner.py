@@ -5,6 +5,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,8 @@ def generate(
         model=model, models=models, executor=executor, target=target, budget=budget, out=out, seed=seed,
         settings=settings, ask=True if answer is not None else ask,
     )  # fmt: skip
+    if answer is not None and not context.effective.ask:
+        context = replace(context, ask=True)
     folder, text = open_run(request, context.effective)
     run_id = folder.read_json("manifest.json")["run_id"]
     start: dict[str, Any] = {"request": text, "run_id": run_id, "run_dir": str(folder.root)}
@@ -120,12 +123,13 @@ def _watched(context: RunContext, progress: bool | None) -> Iterator[None]:
 
 async def agenerate(request: str, **arguments: Any) -> "RunResult":  # noqa: ANN401 - those of `generate`
     """Return what `generate` returns, without blocking the loop; cancelling the task stops the run's children."""
-    context = arguments.pop("context", None) or make_context(
-        **{k: v for k, v in arguments.items() if k not in {"ir", "progress"}}
-    )
-    with _watched(context, arguments.get("progress")):
+    ir, progress, answer = (arguments.pop(name, None) for name in ("ir", "progress", "answer"))
+    if answer is not None:
+        arguments["ask"] = True
+    context = arguments.pop("context", None) or make_context(**arguments)
+    with _watched(context, progress):
         work = asyncio.get_running_loop().run_in_executor(
-            None, lambda: generate(request, context=context, ir=arguments.get("ir"), progress=False)
+            None, lambda: generate(request, context=context, ir=ir, answer=answer, progress=False)
         )
         try:
             return await asyncio.shield(work)

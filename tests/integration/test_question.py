@@ -1,5 +1,6 @@
 """`--ask`: the run waits before a kernel is written, and what is answered becomes a stated fact."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,9 @@ from typing import Any
 import pytest
 from tests.fakes.scripted_model import ScriptedChatModel
 
-from cuda_harness import generate
+from cuda_harness import agenerate, generate
 from cuda_harness.graph.asking import STATED, apply_answer, check_answer
-from cuda_harness.graph.runner import resume
+from cuda_harness.graph.runner import make_context, resume
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.settings import Settings
@@ -68,6 +69,26 @@ def test_another_answer_makes_the_planner_plan_again(tmp_path: Path) -> None:
     assert result.ir is not None
     assert result.assumptions == ()
     assert result.stop["reason"] == "refused"
+
+
+def test_an_answer_that_is_known_before_needs_no_second_call_of_ours(tmp_path: Path) -> None:
+    refused = ScriptedChatModel('```json\n{"refused": "far enough"}\n```')
+    models = {"planner": ScriptedChatModel(reply("0.01"), reply("0.2")), "reference": refused}
+    arguments: dict[str, Any] = {
+        "model": "offline",
+        "executor": "cpu",
+        "out": tmp_path,
+        "settings": Settings(),
+    }
+    answered = asyncio.run(agenerate("leaky relu", models=models, answer={"slope": "0.2"}, **arguments))
+    assert answered.stop["reason"] == "refused"
+    assert answered.assumptions == ()
+    models = {
+        "planner": ScriptedChatModel(reply("0.01"), reply("0.2")),
+        "reference": ScriptedChatModel('```json\n{"refused": "far enough"}\n```'),
+    }
+    own = make_context(models=models, **arguments)
+    assert generate("leaky relu", context=own, answer={"slope": "0.2"}).assumptions == ()
 
 
 def test_an_answer_like_the_assumption_confirms_it() -> None:
