@@ -1,13 +1,12 @@
 """A suite of tasks through the harness: one run a task and sample, each graded, each line on disk when it is done."""
 
-import hashlib
 import json
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,12 +22,13 @@ from cuda_harness.state.errors import (
     SandboxUnavailable,
     ToolchainError,
 )
+from cuda_harness.state.serde import sha256
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.archive.run_folder import new_run_id
 from cuda_harness.tools.benchmarks.binding import bind
 from cuda_harness.tools.benchmarks.clarify import Answers, answers_to, as_text
 from cuda_harness.tools.benchmarks.purse import Purse
-from cuda_harness.tools.benchmarks.results import AGAIN, UNAVAILABLE, Results, Row, empty_row
+from cuda_harness.tools.benchmarks.results import AGAIN, CUT, UNAVAILABLE, Results, Row, empty_row
 from cuda_harness.tools.benchmarks.task import Level, Task
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ _NOTHING = {"comp": False, "func": False, "func_official": False}
 """The grade of a result without a program: a failure, as the benchmark counts it."""
 _ANSWERED_BADLY = ("stayed unusable after a repair turn", "does not fit model")
 """What a failed call says when the model is to blame, and not the line to it."""
-_CUT = "cut short"
-"""Status of a result that only the suite's budget ended: it is not kept, and is run again when there is more."""
 
 
 @dataclass(frozen=True)
@@ -96,16 +94,11 @@ class Bench:
         self.results = Results(out, self._head())
 
     def _head(self) -> dict[str, Any]:
-        text = json.dumps(
-            [t.model_dump(mode="json", by_alias=True) for t in self.order.tasks], sort_keys=True
-        )
         model = self.settings.model or "offline"
         return {
             "title": f"{self.order.suite}: {model}" + (f", {self.order.baseline} baseline" if self.order.baseline else ""),
             "suite": self.order.suite,
-            "tasks_sha256": hashlib.sha256(text.encode()).hexdigest(),
-            "levels_asked": list(self.order.levels),
-            "samples": self.order.samples,
+            "tasks": {str(t.id): sha256(t.model_dump(mode="json", by_alias=True)) for t in self.order.tasks},
             "model": model + (f" ({self.order.baseline})" if self.order.baseline else ""),
             "executor": ",".join(self.order.executors),
             "target": self.settings.target or "",
@@ -123,7 +116,7 @@ class Bench:
         """
         every = list(self.order.works())
         todo = [w for w in every if (w[0].id, w[1], w[2]) not in self.results.done]
-        purse = Purse(self.order.limits, self.settings.budget)
+        purse = Purse(self.order.limits, self.settings.budget, spent=self.results.rows)
         began, notes, fatal = time.monotonic(), [], None
         self._report(
             f"{len(every)} results, {len(every) - len(todo)} done before, {self.order.jobs} at a time"
@@ -199,10 +192,11 @@ class Bench:
         """Return a finished result, `None` when it was not run; an error of ours becomes a result that says so."""
         if self.cancelled.is_set():
             return None
-        budget = purse.draw(self.order.jobs)
+        task, level, sample = work
+        before = self.results.row(task.id, level, sample)
+        budget = purse.draw(self.order.jobs, before=before)
         if budget is None:
             return None
-        task, level, sample = work
         row = empty_row(task, level, sample)
         began = time.monotonic()
         try:
@@ -211,7 +205,7 @@ class Bench:
             self.cancelled.set()  # before the next task starts
             raise
         except BudgetExhausted:
-            row["status"] = _CUT
+            row["status"] = CUT
         except ModelUnavailable as exc:
             row |= {"status": UNAVAILABLE, "detail": exc.message[:1000]}
         except ModelError as exc:
@@ -221,12 +215,12 @@ class Bench:
         if self.cancelled.is_set():
             return None
         row["seconds"] = round(time.monotonic() - began, 3)
-        purse.settle(budget, row)
+        purse.settle(budget, row, before=before)
         with self._lock:
             self._failing = self._failing + 1 if row["status"] == UNAVAILABLE else 0
             if self._failing >= ENOUGH:
                 self.cancelled.set()
-        return None if row["status"] == _CUT else row
+        return row
 
     def _one(self, row: Row, work: Work, budget: Budget) -> None:
         task, level, sample = work
@@ -237,10 +231,11 @@ class Bench:
             request += f"\nClarifications:\n{as_text(extra)}\n"
             row["clarified"] = True
         name = f"{task.id:04d}-{level}-{sample}"
+        home = self.results.root / "runs" / name
         settings = self.settings.model_copy(
             update={
                 "budget": budget,
-                "out": str(self.results.root / "runs"),
+                "out": str(home),
                 "model": spec_for(self.settings.model or "offline", name),
             }
         )
@@ -248,8 +243,7 @@ class Bench:
             from cuda_harness.graph.baseline import one_shot
 
             context = RunContext(settings=settings, cancelled=self.cancelled)
-            source = one_shot(row, task, request, context=context, folder=self.results.root / "runs" / f"one-shot-{name}",
-                              gpu=self._gpu_name())  # fmt: skip
+            source = one_shot(row, task, request, context=context, folder=home, gpu=self._gpu_name())  # fmt: skip
             if source is None:
                 row |= _NOTHING
                 return
@@ -262,7 +256,7 @@ class Bench:
         context = RunContext(
             settings=settings, executor=self._executor(), cancelled=self.cancelled, ask=asking or None
         )  # fmt: skip
-        result = runner.generate(request, context=context)
+        result = gone_on(home, request, context) or runner.generate(request, context=context)
         if result.status == "question" and isinstance(extra, Mapping):
             asked = [str(a["what"]) for a in (result.question or {}).get("assumptions", ())]
             answer = answers_to(asked, extra)
@@ -299,7 +293,7 @@ class Bench:
             and result.status != "verified"
             and self._narrowed(budget, detail)
         ):
-            row["status"] = _CUT
+            row["status"] = CUT
             return
         attempt = submitted(result)
         if attempt is None or result.ir is None:
@@ -347,6 +341,28 @@ class Bench:
                 self._executors.append(found)
             self._local.executor = found
         return found
+
+
+def gone_on(home: Path, request: str, context: RunContext) -> "RunResult | None":
+    """Return the result of the newest run under `home`, gone on where it was cut off; `None`: there is none to go on with.
+
+    Its finished calls are not made again. Limits count the whole run, so the seconds that it had before are added.
+    """
+    from cuda_harness.agents.llm.ledger import entry_of
+    from cuda_harness.graph import runner
+
+    runs = sorted(path.parent for path in home.glob("*/manifest.json"))
+    try:
+        if not runs or (runs[-1] / "request.txt").read_text(encoding="utf-8") != request:
+            return None
+        replies = [json.loads(p.read_text(encoding="utf-8")) for p in (runs[-1] / "replies").glob("*.json")]
+        earlier_s = max((entry_of(reply)[1] for reply in replies), default=0.0)
+        budget = context.effective.budget
+        if budget.max_seconds is not None:
+            budget = budget.model_copy(update={"max_seconds": budget.max_seconds + earlier_s})
+        return runner.resume(runs[-1], context=replace(context, budget=budget))
+    except (OSError, ValueError, ConfigError):  # damaged, or made under other conditions: a new run is made
+        return None
 
 
 def _status_of(reason: str, detail: str) -> str:

@@ -21,10 +21,12 @@ FIELDS = (
 )  # fmt: skip
 """Of one line: those of CONTRACT 9, then our additions."""
 UNAVAILABLE = "unavailable"
-AGAIN = frozenset({UNAVAILABLE, "error", "not_run"})
-"""Statuses that say nothing about the model: the provider, this machine or a bug of ours; the next call runs them again."""
+CUT = "cut short"
+"""Only the suite's budget ended it."""
+AGAIN = frozenset({UNAVAILABLE, CUT, "error", "not_run"})
+"""Statuses that say nothing about the model: the provider, this machine, a bug of ours; the next call goes on with them."""
 Row = dict[str, Any]
-_MAY_DIFFER = frozenset({"created", "versions"})
+_MAY_DIFFER = frozenset({"created", "versions", "tasks"})
 Key = tuple[int, int, int]
 
 
@@ -51,15 +53,20 @@ class Results:
         if path.is_file():
             found = json.loads(path.read_text(encoding="utf-8"))
             differing = sorted(k for k in head if found.get(k) != head[k] and k not in _MAY_DIFFER)
+            known = found.get("tasks") or {}
+            changed = [n for n, text in head["tasks"].items() if known.get(n, text) != text]
+            if changed:
+                differing.append(f"version of task {', '.join(changed[:5])}")
             if differing:
                 msg = f"{str(root)!r} holds results with another {', '.join(differing)}"
                 raise ConfigError(
                     msg, remedy="name a new folder with --out, or repeat the first command to go on with it"
                 )
+            found = {**found, "tasks": {**known, **head["tasks"]}}
         else:
-            write_atomically(path, (json.dumps(dict(head), indent=1) + "\n").encode())
             found = dict(head)
-        self.head = {**head, "created": found.get("created", "")}
+        write_atomically(path, (json.dumps(found, indent=1) + "\n").encode())
+        self.head = {**head, "tasks": found["tasks"], "created": found.get("created", "")}
         lines = root / "results.jsonl"
         self.rows = read_rows(root) if lines.is_file() else []
         if lines.is_file() and not lines.read_bytes().endswith(b"\n"):
@@ -70,6 +77,13 @@ class Results:
     def done(self) -> set[Key]:
         """What needs not be run again."""
         return {(r["id"], r["level"], r["sample"]) for r in self.rows if r["status"] not in AGAIN}
+
+    def row(self, number: int, level: int, sample: int) -> Row | None:
+        """Return the last result of a task, level and sample, `None` when there is none."""
+        with self._lock:
+            return next(
+                (r for r in self.rows if (r["id"], r["level"], r["sample"]) == (number, level, sample)), None
+            )
 
     def program_path(self, task: Task, level: int, sample: int) -> Path:
         """Return where a result's program lies."""
@@ -88,7 +102,8 @@ class Results:
     def finish(self, tasks: Sequence[Task], *, notes: Sequence[str] = ()) -> dict[str, Any]:
         """Write summary.json, summary.md, summary.html and official/, and return the summary."""
         rows = sorted(self.rows, key=lambda r: (r["level"], r["id"], r["sample"]))
-        document = {"schema": KIND, **self.head, "notes": list(notes), **summary(rows)}
+        head = {k: v for k, v in self.head.items() if k != "tasks"}
+        document = {"schema": KIND, **head, "notes": list(notes), **summary(rows)}
         write_atomically(self.root / "summary.json", (json.dumps(document, indent=1) + "\n").encode())
         write_atomically(self.root / "summary.md", markdown(document, rows).encode())
         images = plots(document, rows)

@@ -15,7 +15,7 @@ from cuda_harness.state.errors import ConfigError, ExecutorUnavailable, ModelUna
 from cuda_harness.state.settings import ModelSettings, Settings
 from cuda_harness.tools.benchmarks.clarify import answers_to, as_text, read_clarifications
 from cuda_harness.tools.benchmarks.purse import Purse
-from cuda_harness.tools.benchmarks.results import Row
+from cuda_harness.tools.benchmarks.results import Results, Row
 from cuda_harness.tools.benchmarks.task import read_tasks
 
 SUITE = Path(__file__).resolve().parents[3] / "examples" / "suite"
@@ -33,6 +33,27 @@ def test_what_a_run_did_not_spend_goes_back() -> None:
     second = purse.draw(1)
     assert second is not None
     assert second.max_calls == 6
+
+
+def test_what_earlier_calls_spent_counts_and_a_run_keeps_what_it_had() -> None:
+    def row(calls: int) -> Row:
+        return {"calls": calls, "input_tokens": None, "output_tokens": None, "usd": None, "gpu_seconds": None}
+
+    purse = Purse({"max_calls": 30}, Budget(max_calls=20), spent=[row(6), row(4)])
+    fresh = purse.draw(1)
+    assert fresh is not None
+    assert fresh.max_calls == 20
+    purse.settle(fresh, row(20))  # nothing is left
+    assert purse.draw(1) is None
+
+    purse = Purse({"max_calls": 12}, Budget(max_calls=20), spent=[row(6), row(4)])
+    resumed = purse.draw(1, before=row(6))
+    assert resumed is not None
+    assert resumed.max_calls == 6 + 2  # limits count the whole run
+    purse.settle(resumed, row(7), before=row(6))
+    last = purse.draw(1)
+    assert last is not None
+    assert last.max_calls == 1
 
 
 def test_what_is_unknown_counts_as_spent() -> None:
@@ -134,8 +155,20 @@ def test_what_only_the_suites_budget_ended_is_left_for_later(
             self._take(row, work, result, budget)  # type: ignore[arg-type]
 
     document = Cut(order, Settings(model="offline"), tmp_path / "r", report=lambda _line: None).run()
-    assert document["overall"]["results"] == int(kept)
-    assert document["notes"] == ([] if kept else ["1 result(s) not run: the budget is spent"])
+    (row,) = map(json.loads, (tmp_path / "r" / "results.jsonl").read_text().splitlines())
+    assert (row["status"], row["func"], row["calls"]) == (
+        ("failed", False, 2) if kept else ("cut short", None, 2)
+    )
+    assert bool(document["notes"]) is not kept
+
+
+def test_more_tasks_go_into_the_same_folder_and_changed_ones_do_not(tmp_path: Path) -> None:
+    head = {"suite": "s", "model": "m", "created": "now", "tasks": {"1": "a"}}
+    Results(tmp_path, head)
+    more = Results(tmp_path, {**head, "tasks": {"2": "b"}})
+    assert more.head["tasks"] == {"1": "a", "2": "b"}
+    with pytest.raises(ConfigError, match="another version of task 1"):
+        Results(tmp_path, {**head, "tasks": {"1": "c", "2": "b"}})
 
 
 def test_each_result_has_a_recording_of_its_own(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_references_are_right_and_clean_in_check_mode(
 
 
 def bench(out: Path, *extra: str) -> dict[str, object]:
-    arguments = ["bench", "suite", "--out", str(out), "--model", "offline", "--executor", "cpu", "--ladder-seconds", "60",
+    arguments = ["bench", "suite", "--out", str(out), "--model", "offline", "--executor", "cpu", "--ladder-seconds", "300",
                  "--seed", "7", "--json", *extra]  # fmt: skip
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
@@ -132,12 +132,13 @@ def test_three_tasks_from_words_to_a_table(tmp_path: Path) -> None:
     assert [a["id"] for a in answers] == [1, 6, 11]
     assert answers[2]["code1"] is None
 
-    runs = sorted(p.name for p in (out / "runs").iterdir())
+    runs = sorted(p.parent for p in (out / "runs").glob("*/*/manifest.json"))
+    assert len(runs) == 3
     lines = (out / "results.jsonl").read_text().splitlines()
     (out / "results.jsonl").write_text("\n".join(lines[:2]) + "\n" + lines[2][:40])
     again = bench(out, "--ids", "1,6,11", "--level", "3")
     assert again["overall"]["results"] == 3  # type: ignore[index]
-    assert len(sorted(p.name for p in (out / "runs").iterdir())) == len(runs) + 1
+    assert sorted(p.parent for p in (out / "runs").glob("*/*/manifest.json")) == runs  # it went on with its run
 
 
 def test_a_spent_budget_leaves_the_rest_for_later(tmp_path: Path) -> None:
@@ -146,6 +147,9 @@ def test_a_spent_budget_leaves_the_rest_for_later(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 1
     assert "2 result(s) not run: the budget is spent" in done.output
+    again = CliRunner().invoke(app, arguments)  # what was spent before counts
+    assert again.exit_code == 1
+    assert len((tmp_path / "r" / "results.jsonl").read_text().splitlines()) == 1
 
 
 def test_the_one_shot_baseline_counts_what_has_no_program(tmp_path: Path) -> None:

@@ -182,7 +182,15 @@ def test_pages_escape_what_is_foreign() -> None:
 
 
 def test_results_survive_a_kill_and_refuse_a_mix(tmp_path: Path) -> None:
-    head = {"suite": "s", "model": "m", "title": "t", "executor": "cpu", "target": "", "created": "now"}
+    head = {
+        "suite": "s",
+        "model": "m",
+        "title": "t",
+        "executor": "cpu",
+        "target": "",
+        "created": "now",
+        "tasks": {},
+    }
     results = Results(tmp_path, head)
     results.add(empty_row(TASK, 1, 1))
     with (tmp_path / "results.jsonl").open("a") as stream:
@@ -199,7 +207,15 @@ def test_results_survive_a_kill_and_refuse_a_mix(tmp_path: Path) -> None:
 def test_finished_results_are_in_the_benchmarks_own_format(tmp_path: Path) -> None:
     results = Results(
         tmp_path,
-        {"suite": "s", "model": "a/b:c", "title": "t", "executor": "cpu", "target": "", "created": "now"},
+        {
+            "suite": "s",
+            "model": "a/b:c",
+            "title": "t",
+            "executor": "cpu",
+            "target": "",
+            "created": "now",
+            "tasks": {},
+        },
     )
     path = results.program_path(TASK, 1, 1)
     path.parent.mkdir(parents=True)
