@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from cuda_harness.agents.context import RunContext
     from cuda_harness.graph.build import build_graph
     from cuda_harness.graph.embed import as_node
-    from cuda_harness.graph.runner import agenerate, generate, verify
+    from cuda_harness.graph.runner import agenerate, generate, resume, verify
     from cuda_harness.graph.tool import as_tool
     from cuda_harness.state.settings import Settings
 
@@ -22,6 +22,7 @@ __all__ = [
     "as_tool",
     "build_graph",
     "generate",
+    "resume",
     "verify",
 ]
 __version__ = "0.1.0"
@@ -34,6 +35,7 @@ _HOMES = {
     "as_tool": "cuda_harness.graph.tool",
     "build_graph": "cuda_harness.graph.build",
     "generate": "cuda_harness.graph.runner",
+    "resume": "cuda_harness.graph.runner",
     "verify": "cuda_harness.graph.runner",
 }
 
