@@ -165,15 +165,26 @@ def suite(
 def compare(
     a: Annotated[Path, typer.Argument(help="A folder of results.")],
     b: Annotated[Path, typer.Argument(help="Another one.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for compare.md, compare.html and compare.json.")
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare two runs of a suite, paired by task, level and sample."""
-    from cuda_harness.tools.benchmarks.results import compare_lines
+    """Compare two runs of a suite side by side, paired by task, level and sample."""
+    from cuda_harness.tools.benchmarks import side_by_side
 
     with reported(debug=debug, as_json=as_json):
-        document, lines = compare_lines(a, b)
-        typer.echo(json.dumps(document, indent=1) if as_json else "\n".join(lines))
+        document = side_by_side.side_by_side(a, b)
+        if out is not None:
+            side_by_side.write(document, out)
+        if as_json:
+            typer.echo(json.dumps(document, indent=1))
+            return
+        lines = [*side_by_side.facts(document), "", *_columns(side_by_side.figure_rows(document))]
+        if document["changed"]:
+            lines += ["", *_columns(side_by_side.changed_rows(document))]
+        typer.echo("\n".join(lines))
 
 
 def _own_suite() -> Path:
@@ -223,8 +234,10 @@ def _run(name: str, data: Path, levels: tuple[int, ...], options: Options, *, tr
 
 def _aligned(rows: list[list[str]]) -> list[str]:
     """Return a table turned on its side when it is wide: one figure a line."""
-    if len(rows[0]) > 6:
-        rows = [list(column) for column in zip(*rows, strict=True)]
+    return _columns([list(column) for column in zip(*rows, strict=True)] if len(rows[0]) > 6 else rows)
+
+
+def _columns(rows: list[list[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

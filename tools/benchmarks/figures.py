@@ -127,6 +127,13 @@ def compare(a: Sequence[Row], b: Sequence[Row]) -> dict[str, Any]:
         "timed_in_both": len(ratios),
         "a": figures([x for x, _ in pairs]),
         "b": figures([y for _, y in pairs]),
+        "levels": {
+            str(n): {
+                "a": figures([x for x, _ in pairs if x["level"] == n]),
+                "b": figures([y for _, y in pairs if y["level"] == n]),
+            }
+            for n in sorted({int(x["level"]) for x, _ in pairs})
+        },
         "changed": [
             {"id": x["id"], "level": x["level"], "sample": x["sample"], "kind": x["kind"], "a": x["func"], "b": y["func"]}
             for x, y in judged

@@ -8,8 +8,9 @@ from typing import Any
 
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.tools.archive.run_folder import write_atomically
-from cuda_harness.tools.benchmarks.figures import compare, summary
-from cuda_harness.tools.benchmarks.table import markdown, page, plots, shown
+from cuda_harness.tools.benchmarks.figures import summary
+from cuda_harness.tools.benchmarks.plots import plots
+from cuda_harness.tools.benchmarks.table import markdown, page
 from cuda_harness.tools.benchmarks.task import Task
 
 KIND = "cuda-harness/bench/1"
@@ -161,31 +162,9 @@ def read_rows(root: Path) -> list[Row]:
     return list(rows.values())
 
 
-def compare_lines(a: Path, b: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return two result folders paired, as a document and as lines of text."""
-    found = compare(read_rows(a), read_rows(b))
-    lines = [
-        f"{found['paired']} pairs (only in A: {found['only_in_a']}, only in B: {found['only_in_b']})",
-        f"functional in both {found['both_functional']}, only in A {found['only_a_functional']}, only in B "
-        f"{found['only_b_functional']}, in neither {found['neither_functional']}; "
-        + (
-            "no difference"
-            if found["sign_test_p"] is None
-            else f"sign test p = {shown(found['sign_test_p'])}"
-        ),
-        f"speed of B over A where both are functional: geomean {shown(found['speed_b_over_a_geomean'])} over "
-        f"{found['timed_in_both']}",
-    ]
-    for key, head in (
-        ("func_percent", "Func %"),
-        ("comp_percent", "Comp %"),
-        ("output_tokens", "output tokens"),
-        ("seconds", "seconds"),
-    ):
-        lines.append(f"{head}: A {shown(found['a'][key])}, B {shown(found['b'][key])}")
-    for change in found["changed"][:40]:
-        lines.append(
-            f"  {change['kind']} (id {change['id']}, level {change['level']}, sample {change['sample']}): A "
-            f"{shown(change['a'])}, B {shown(change['b'])}"
-        )
-    return {"schema": "cuda-harness/bench-compare/1", **found}, lines
+def title_of(root: Path) -> str:
+    """Return what a folder's results are called; its name where they do not say."""
+    try:
+        return str(json.loads((root / "bench.json").read_text(encoding="utf-8"))["title"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return root.name

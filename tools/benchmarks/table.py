@@ -2,7 +2,6 @@
 
 import base64
 import html
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -100,22 +99,24 @@ def facts(document: Mapping[str, Any]) -> list[str]:
 
 def markdown(document: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str:
     """Return the page as Markdown."""
-    parts = [f"# {_cell(document['title'])}\n", *(f"- {_cell(line)}" for line in facts(document)), ""]
-    parts += ["## Figures\n", _md(summary_rows(document)), "## Our verdict and the benchmark's\n"]
-    parts.append(_md(verdict_rows(document["verdicts"])))
+    parts = [f"# {one_line(document['title'])}\n", *(f"- {one_line(line)}" for line in facts(document)), ""]
+    parts += ["## Figures\n", as_markdown(summary_rows(document)), "## Our verdict and the benchmark's\n"]
+    parts.append(as_markdown(verdict_rows(document["verdicts"])))
     if len(disputes := dispute_rows(document["verdicts"])) > 1:
-        parts += ["## Where they differ\n", _md(disputes)]
-    parts += ["## Results\n", _md(task_rows(results))]
+        parts += ["## Where they differ\n", as_markdown(disputes)]
+    parts += ["## Results\n", as_markdown(task_rows(results))]
     return "\n".join(parts)
 
 
-def _md(rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(_cell(c) for c in row) + " |" for row in rows]
+def as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows, the first of them the head, as a Markdown table."""
+    lines = ["| " + " | ".join(one_line(c) for c in row) + " |" for row in rows]
     lines.insert(1, "|" + "---|" * len(rows[0]))
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return foreign text as part of a Markdown line."""
     clean = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return clean.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'")[:300]
 
@@ -126,29 +127,38 @@ def page(
     plots: Mapping[str, bytes] | None = None,
 ) -> str:
     """Return the page as HTML: no script, nothing from elsewhere, every text escaped."""
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     body = [f"<h1>{html.escape(str(document['title']))}</h1><ul>"]
     body += [f"<li>{html.escape(line)}</li>" for line in facts(document)]
-    body += ["</ul><h2>Figures</h2>", _html(summary_rows(document))]
-    for name, data in (plots or {}).items():
-        image = base64.b64encode(data).decode()
-        body.append(
-            f'<figure><img alt="{html.escape(name)}" src="data:image/png;base64,{image}"><figcaption>'
-            f"{html.escape(name)}</figcaption></figure>"
-        )
-    body += ["<h2>Our verdict and the benchmark's</h2>", _html(verdict_rows(document["verdicts"]))]
+    body += ["</ul><h2>Figures</h2>", as_html(summary_rows(document))]
+    body += [figure(name, data) for name, data in (plots or {}).items()]
+    body += ["<h2>Our verdict and the benchmark's</h2>", as_html(verdict_rows(document["verdicts"]))]
     if len(disputes := dispute_rows(document["verdicts"])) > 1:
-        body += ["<h2>Where they differ</h2>", _html(disputes)]
-    body += ["<h2>Results</h2>", _html(task_rows(results))]
+        body += ["<h2>Where they differ</h2>", as_html(disputes)]
+    body += ["<h2>Results</h2>", as_html(task_rows(results))]
+    return html_page(str(document["title"]), body)
+
+
+def html_page(title: str, body: Sequence[str]) -> str:
+    """Return a page of finished parts: no script, nothing from elsewhere."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>{html.escape(str(document['title']))}</title><style>{_STYLE}</style></head><body>{''.join(body)}</body></html>\n"
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>{''.join(body)}</body></html>\n"
     )
 
 
-def _html(rows: Sequence[Sequence[str]]) -> str:
+def figure(name: str, data: bytes) -> str:
+    """Return a PNG image as part of a page."""
+    image = base64.b64encode(data).decode()
+    caption = html.escape(name)
+    return f'<figure><img alt="{caption}" src="data:image/png;base64,{image}"><figcaption>{caption}</figcaption></figure>'
+
+
+def as_html(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows, the first of them the head, as an HTML table; every text is escaped."""
+
     def cell(text: str, tag: str) -> str:
         kind = f' class="{text}"' if text in {"yes", "no"} else ""
         return f"<{tag}{kind}>{html.escape(text[:600])}</{tag}>"
@@ -157,47 +167,3 @@ def _html(rows: Sequence[Sequence[str]]) -> str:
     lines = ["<tr>" + "".join(cell(c, "th") for c in head) + "</tr>"]
     lines += ["<tr>" + "".join(cell(c, "td") for c in row) + "</tr>" for row in rest]
     return f"<table>{''.join(lines)}</table>"
-
-
-def plots(summary: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
-    """Return PNG images by caption: Func by level, speeds, cost; empty where matplotlib is not installed."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return {}
-    found = {}
-
-    def drawn(caption: str, draw: Any) -> None:  # noqa: ANN401 - takes an Axes
-        figure = Figure(figsize=(6, 3.2), dpi=110, layout="constrained")
-        FigureCanvasAgg(figure)
-        draw(figure.subplots())
-        data = io.BytesIO()
-        figure.savefig(data, format="png")
-        found[caption] = data.getvalue()
-
-    levels = summary["levels"]
-
-    def by_level(axes: Any) -> None:  # noqa: ANN401 - an Axes
-        axes.bar(list(levels), [f["func_percent"] or 0 for f in levels.values()])
-        axes.set(xlabel="level", ylabel="Func, %", ylim=(0, 100))
-
-    drawn("Func by level", by_level)
-    speeds = [r["speed_vs_reference"] for r in results if r["func"] and r["speed_vs_reference"] is not None]
-    if speeds:
-
-        def spread(axes: Any) -> None:  # noqa: ANN401 - an Axes
-            axes.hist(speeds, bins=30)
-            axes.axvline(1.0, linestyle="--", color="gray")
-            axes.set(xlabel="speed against bench.cu", ylabel="programs")
-
-        drawn("Speed against bench.cu, functional programs", spread)
-    costs = [r["output_tokens"] for r in results if r["output_tokens"] is not None]
-    if any(costs):
-
-        def cost(axes: Any) -> None:  # noqa: ANN401 - an Axes
-            axes.hist(costs, bins=30)
-            axes.set(xlabel="output tokens", ylabel="results")
-
-        drawn("Cost", cost)
-    return found

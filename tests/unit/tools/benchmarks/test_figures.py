@@ -7,7 +7,7 @@ import pytest
 
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.tools.benchmarks.figures import compare, figures, sign_test, summary, verdicts
-from cuda_harness.tools.benchmarks.results import FIELDS, Results, compare_lines, empty_row, read_rows
+from cuda_harness.tools.benchmarks.results import FIELDS, Results, empty_row, read_rows
 from cuda_harness.tools.benchmarks.score import (
     DURATION,
     METRICS,
@@ -18,6 +18,7 @@ from cuda_harness.tools.benchmarks.score import (
     performance_score,
     read_ncu,
 )  # fmt: skip
+from cuda_harness.tools.benchmarks.side_by_side import changed_rows, facts, figure_rows, side_by_side, write
 from cuda_harness.tools.benchmarks.table import dispute_rows, markdown, page
 from cuda_harness.tools.benchmarks.task import Task
 
@@ -243,5 +244,36 @@ def test_finished_results_are_in_the_benchmarks_own_format(tmp_path: Path) -> No
                            "sol_fraction", "outcome", "failure_class", "calls", "input_tokens", "output_tokens", "usd",
                            "seconds", "program"}  # fmt: skip
     assert (tmp_path / "summary.html").is_file()
-    _, lines = compare_lines(tmp_path, tmp_path)
-    assert lines[0].startswith("2 pairs")
+
+
+def stored(root: Path, title: str, rows: list[dict[str, object]]) -> Path:
+    results = Results(
+        root, {"suite": "s", "model": title, "title": title, "executor": "cpu", "target": "", "tasks": {}}
+    )
+    for r in rows:
+        results.add(r)
+    return root
+
+
+def test_two_runs_are_shown_side_by_side(tmp_path: Path) -> None:
+    a = stored(tmp_path / "a", "one-shot <b>", ROWS[:4])
+    b = stored(tmp_path / "b", "harness", [*({**r, "comp": True, "func": True} for r in ROWS[:4]), row(9)])
+    document = side_by_side(a, b)
+    said = "\n".join(facts(document))
+    assert "A: one-shot <b>; B: harness" in said
+    assert "4 pairs (only in A: 0, only in B: 1)" in said
+    assert "functional in both 2, only in A 0, only in B 2, in neither 0; sign test p = 0.5" in said
+    rows = {r[0]: r[1:] for r in figure_rows(document)}
+    assert rows["figure"] == ["level 1, A", "level 1, B", "all, A", "all, B"]
+    assert rows["Func %"] == ["50", "100", "50", "100"]
+    assert [r[0] for r in changed_rows(document)] == ["id", "2", "3"]
+    write(document, tmp_path / "c")
+    page = (tmp_path / "c" / "compare.html").read_text()
+    assert "<b>" not in page
+    assert "default-src 'none'" in page
+    assert "| Func % | 50 | 100 | 50 | 100 |" in (tmp_path / "c" / "compare.md").read_text()
+    assert (
+        json.loads((tmp_path / "c" / "compare.json").read_text())["schema"] == "cuda-harness/bench-compare/1"
+    )
+    with pytest.raises(ConfigError, match="in common"):
+        side_by_side(a, stored(tmp_path / "d", "other", [row(77)]))
