@@ -85,6 +85,106 @@ LOCALS = [
     ),
 ]
 
+_TOTAL = "__device__ float total(const float* p, int n) {\n  float s = 0;\n  for (int j = 0; j < n; ++j) s += p[j];  // HERE\n  return s;\n}\n"
+_QUIET_TOTAL = _TOTAL.replace("  // HERE", "")
+_FILLED = "float a[8];\nfor (int j = 0; j < 8; ++j) a[j] = x[j];\n"
+_MATRIX = "float m[4][4];\nfor (int j = 0; j < 16; ++j) m[j / 4][j % 4] = x[j];\n"
+LOCALS_THROUGH_POINTERS = [
+    Case(
+        "local array one past its end in a function",
+        _FILLED + "y[threadIdx.x] = total(a, n / 8 + 1);",
+        "out_of_bounds",
+        ("`a`", "past the end"),
+        before=_TOTAL,
+    ),
+    Case(
+        "local array written one past its end through a pointer",
+        "float a[8], b = x[0];\nfloat* p = a;\nfor (int j = 0; j <= n / 8; ++j) *p++ = x[j];  // HERE\ny[threadIdx.x] = a[3] + b;",
+        "out_of_bounds",
+        ("`a`", "past the end"),
+    ),
+    Case(
+        "local array before its start",
+        _FILLED + "const float* p = &a[threadIdx.x % 4];\ny[threadIdx.x] = p[-1];  // HERE",
+        "out_of_bounds",
+        ("`a`", "before the start"),
+    ),
+    Case(
+        "last row of a local matrix, one too many",
+        _MATRIX + "y[threadIdx.x] = total(m[3], 5);",
+        "out_of_bounds",
+        ("`m`", "past the end"),
+        before=_TOTAL,
+    ),
+    Case(
+        "fifth lane of a float4",
+        "float4 v = ((const float4*)x)[threadIdx.x / 4];\nconst float* p = reinterpret_cast<const float*>(&v);\ny[threadIdx.x] = p[threadIdx.x % 5];  // HERE",
+        "out_of_bounds",
+        ("`v`", "past the end"),
+    ),
+    Case(
+        "local array through a pointer, to its end",
+        "float a[8], b = x[0];\nfloat* p = a;\nfor (int j = 0; j < 8; ++j) *p++ = x[j];\ny[threadIdx.x] = total(a, 8) + b;",
+        before=_QUIET_TOTAL,
+    ),
+    Case(
+        "a local matrix read as one row on purpose",
+        _MATRIX + "y[threadIdx.x] = total(m[0], 16);",
+        before=_QUIET_TOTAL,
+    ),
+    Case(
+        "the lanes of a float4 through a pointer",
+        "float4 v = ((const float4*)x)[threadIdx.x / 4];\nfloat* p = &v.x;\nfor (int j = 0; j < 4; ++j) p[j] *= 2.0f;\ny[threadIdx.x] = p[threadIdx.x % 4];",
+    ),
+    Case(
+        "local arrays of a loop that is left early",
+        "float s = 0;\nfor (int r = 0; r < 9; ++r) {\n  float a[4] = {1.0f, x[r], 0, 0};\n  if (r == 3) continue;\n  if (r == 7) break;\n"
+        "  float b[8] = {};\n  s += total(a, 4) + total(b, 8);\n}\ny[threadIdx.x] = s;",
+        before=_QUIET_TOTAL,
+    ),
+]
+
+_RECORDS = "struct Packed { int n; float v[4]; };\nstruct Spread { float v[4]; int n; };\n"
+MEMBERS = [
+    Case(
+        "array member, one past its end",
+        "Spread s;\nfor (int j = 0; j < 4; ++j) s.v[j] = x[j];\ny[threadIdx.x] = s.v[n / 16];  // HERE",
+        "out_of_bounds",
+        ("index 4",),
+        before=_RECORDS,
+    ),
+    Case(
+        "last array member, one past its end",
+        "__shared__ Packed s;\nif (threadIdx.x < 4) s.v[threadIdx.x] = x[0];\n__syncthreads();\ny[threadIdx.x] = s.v[n / 16];  // HERE",
+        "out_of_bounds",
+        ("index 4",),
+        before=_RECORDS,
+    ),
+    Case(
+        "array member passed on, read past the record's end",
+        "Packed s;\nfor (int j = 0; j < 4; ++j) s.v[j] = x[j];\ny[threadIdx.x] = total(s.v, n / 16 + 1);",
+        "out_of_bounds",
+        ("`s`", "past the end"),
+        before=_RECORDS + _TOTAL,
+    ),
+    Case(
+        "array members to their ends",
+        "Packed s;\nSpread t;\nfor (int j = 0; j < 4; ++j) s.v[j] = t.v[j] = x[j];\ny[threadIdx.x] = s.v[3] + t.v[threadIdx.x % 4];",
+        before=_RECORDS,
+    ),
+    Case(
+        "array member passed on, to its end",
+        "Packed s;\nfor (int j = 0; j < 4; ++j) s.v[j] = x[j];\ny[threadIdx.x] = total(s.v, n / 16);",
+        before=_RECORDS + _QUIET_TOTAL,
+    ),
+    Case(
+        "records by value and by reference",
+        "Packed s = made(x[0]);\nscale(s);\ny[threadIdx.x] = s.v[threadIdx.x % 4];",
+        before=_RECORDS
+        + "__device__ Packed made(float v) { return Packed{4, {v, v, v, v}}; }\n__device__ void scale(Packed& p) { for (int j = 0; j < p.n; ++j) p.v[j] *= 2; }\n",
+    ),
+]
+
 DEVICE_VARIABLES = [
     Case(
         "device variable one past its end",
@@ -296,6 +396,8 @@ CLASSES: dict[str, list[Case]] = {
     ],
     "out_of_bounds of a row": [*_named(base.OUT_OF_BOUNDS, "row of", "padded"), *ROWS],
     "out_of_bounds of a local array": [*_named(base.OUT_OF_BOUNDS, "local array"), *LOCALS, ROWS[2]],
+    "out_of_bounds of a local variable through a pointer": LOCALS_THROUGH_POINTERS,
+    "out_of_bounds of an array in a record": MEMBERS,
     "out_of_bounds of a device variable": DEVICE_VARIABLES,
     "null and wild pointers": [*_named(base.OUT_OF_BOUNDS, "null", "wild"), *POINTERS],
     "uninitialized_read": base.UNINITIALIZED + COPIES,

@@ -100,7 +100,7 @@ def flags_of(mode: Mode, *, fast_math: bool = False) -> list[str]:
     if mode == "plain":
         return ["-O2", *common]
     return [
-        "-O1", "-fno-tree-sink", "-g1", "-DSIM_CHECK", *common, "-fsanitize=thread,bounds,alignment", "--param=tsan-distinguish-volatile=1",
+        "-O1", "-fno-tree-sink", "-g1", "-DSIM_CHECK", *common, "-fsanitize=thread,bounds-strict,alignment", "--param=tsan-distinguish-volatile=1",
         "--param=tsan-instrument-func-entry-exit=0", "-fsanitize-coverage=trace-pc",
     ]  # fmt: skip
 

@@ -6,10 +6,11 @@ their place. What neither finds is caught at run time by `-fsanitize=float-cast-
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from cuda_harness.tools.execute.cpu.edits import Edit, Node, applied, nodes, text_of
 from cuda_harness.tools.toolchain.source import parse_tree
 
 _INTEGER_WORDS = frozenset({"const", "volatile", "signed", "unsigned", "char", "short", "int", "long"})
@@ -24,16 +25,6 @@ _CONVERTED = re.compile(
 )
 
 
-@dataclass(frozen=True, order=True)
-class _Edit:
-    """Put `text` in place of `start:end`, in bytes; of several at one place, the lower `rank` stands first."""
-
-    start: int
-    rank: int
-    end: int
-    text: str
-
-
 def saturate_casts(source: str) -> str:
     """Return `source` with each cast to a type that may be an integer as `sim_to<type>(value)`.
 
@@ -44,24 +35,24 @@ def saturate_casts(source: str) -> str:
     root = parse_tree(data)
     types = _types_of(root, data)
     edits = list(_casts(root, data, types, 0))
-    for macro in _all(root, {"preproc_def", "preproc_function_def"}):
+    for macro in nodes(root, {"preproc_def", "preproc_function_def"}):
         body = macro.child_by_field_name("value")
         if body is not None:
             edits += _casts_in_macro(data[body.start_byte : body.end_byte], types, body.start_byte)
-    return _applied(data, edits)
+    return applied(data, edits)
 
 
-def _types_of(root: Any, data: bytes) -> frozenset[str]:  # noqa: ANN401 - tree_sitter.Node
+def _types_of(root: Node, data: bytes) -> frozenset[str]:
     """Return the names of the text's own that may stand for an integer type."""
     names = set(_INTEGER_NAMES)
-    for node in _all(root, {"type_definition", "alias_declaration", "type_parameter_declaration", "optional_type_parameter_declaration", "preproc_def"}):  # fmt: skip
+    for node in nodes(root, {"type_definition", "alias_declaration", "type_parameter_declaration", "optional_type_parameter_declaration", "preproc_def"}):  # fmt: skip
         if node.type == "preproc_def":
             value, name = node.child_by_field_name("value"), node.child_by_field_name("name")
-            body = _text(value, data) if value is not None else ""
+            body = text_of(value, data) if value is not None else ""
             if name is not None and _is_integer(body, frozenset(names)):
-                names.add(_text(name, data))
+                names.add(text_of(name, data))
             continue
-        names |= {_text(n, data) for n in _all(node, {"type_identifier"})}
+        names |= {text_of(n, data) for n in nodes(node, {"type_identifier"})}
     return frozenset(names)
 
 
@@ -78,33 +69,33 @@ def _is_integer(type_text: str, types: frozenset[str]) -> bool:
     return len(words) == 1 and words[0] in types
 
 
-def _casts(root: Any, data: bytes, types: frozenset[str], shift: int) -> Iterator[_Edit]:  # noqa: ANN401
-    for node in _all(root, {"cast_expression", "call_expression"}):
+def _casts(root: Node, data: bytes, types: frozenset[str], shift: int) -> Iterator[Edit]:
+    for node in nodes(root, {"cast_expression", "call_expression"}):
         depth = node.end_byte - node.start_byte
         if node.type == "cast_expression":
             kind, value = node.child_by_field_name("type"), node.child_by_field_name("value")
-            if kind is None or value is None or not _is_integer(_text(kind, data), types):
+            if kind is None or value is None or not _is_integer(text_of(kind, data), types):
                 continue
             lines = data.count(b"\n", node.start_byte, value.start_byte)
-            head = f"::sim_to<{' '.join(_text(kind, data).split())}>(" + "\n" * lines
-            yield _Edit(node.start_byte + shift, -depth, value.start_byte + shift, head)
-            yield _Edit(node.end_byte + shift, depth, node.end_byte + shift, ")")
+            head = f"::sim_to<{' '.join(text_of(kind, data).split())}>(" + "\n" * lines
+            yield Edit(node.start_byte + shift, -depth, value.start_byte + shift, head)
+            yield Edit(node.end_byte + shift, depth, node.end_byte + shift, ")")
             continue
         function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
         if function is None or arguments is None or len(arguments.named_children) != 1:
             continue
         if arguments.named_children[0].type in {"initializer_list", "ERROR", "parameter_pack_expansion"}:
             continue
-        name = _text(function, data)
+        name = text_of(function, data)
         static = re.fullmatch(r"static_cast\s*<(.*)>", name, re.DOTALL)
         if static is None and node.parent is not None and node.parent.type == "expression_statement":
             continue  # `T(x);` may declare x
         target = static.group(1).strip() if static else name
         if _is_integer(target, types) and "\n" not in target:
-            yield _Edit(function.start_byte + shift, -depth, function.end_byte + shift, f"::sim_to<{target}>")
+            yield Edit(function.start_byte + shift, -depth, function.end_byte + shift, f"::sim_to<{target}>")
 
 
-def _casts_in_macro(body: bytes, types: frozenset[str], start: int) -> list[_Edit]:
+def _casts_in_macro(body: bytes, types: frozenset[str], start: int) -> list[Edit]:
     """Return the edits of a macro's body, none when it is no expression or statement by itself."""
     for head, tail in ((b"void f() { return ", b"; }"), (b"void f() { ", b" }"), (b"void f() { ", b"; }")):
         data = head + body + tail
@@ -125,7 +116,7 @@ def saturate_implicit(text: str, log: bytes) -> str | None:
     starts = [0]
     for line in data.split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)
-    edits: set[_Edit] = set()
+    edits: set[Edit] = set()
     generic = _generic_ranges(parse_tree(data))
     for place in _conversions(log):
         try:
@@ -133,7 +124,7 @@ def saturate_implicit(text: str, log: bytes) -> str | None:
         except IndexError:
             continue
         edits |= set(_made_explicit(data, start, caret, end + 1, place.target, generic))
-    return _applied(data, edits) if edits else None
+    return applied(data, edits) if edits else None
 
 
 @dataclass(frozen=True)
@@ -185,18 +176,18 @@ def _entries(log: bytes) -> Iterator[dict[str, Any]]:
         yield from (entry for entry in listed if isinstance(entry, dict))
 
 
-def _generic_ranges(root: Any) -> list[tuple[int, int]]:  # noqa: ANN401 - tree_sitter.Node
+def _generic_ranges(root: Node) -> list[tuple[int, int]]:
     """Return where one text stands for several types: templates and lambdas with `auto` parameters."""
-    found = [(n.start_byte, n.end_byte) for n in _all(root, {"template_declaration"})]
-    for node in _all(root, {"lambda_expression"}):
-        if any(True for _ in _all(node, {"auto", "placeholder_type_specifier"})):
+    found = [(n.start_byte, n.end_byte) for n in nodes(root, {"template_declaration"})]
+    for node in nodes(root, {"lambda_expression"}):
+        if any(True for _ in nodes(node, {"auto", "placeholder_type_specifier"})):
             found.append((node.start_byte, node.end_byte))
     return found
 
 
 def _made_explicit(
     data: bytes, start: int, caret: int, end: int, target: str, generic: list[tuple[int, int]]
-) -> Iterator[_Edit]:
+) -> Iterator[Edit]:
     end = _past_macro(data, end)
     inner = data[start:end]
     if not inner.strip() or any(inner.count(a) != inner.count(b) for a, b in (b"()", b"[]", b"{}")):
@@ -204,13 +195,13 @@ def _made_explicit(
     depth = end - start
     operator = data[caret : caret + 2].decode("ascii", "replace")
     if start < caret and operator in _COMPOUND:
-        yield _Edit(start, -depth, start, f"::sim_{_COMPOUND[operator]}(")
-        yield _Edit(caret, 0, caret + 2, ",")
+        yield Edit(start, -depth, start, f"::sim_{_COMPOUND[operator]}(")
+        yield Edit(caret, 0, caret + 2, ",")
     elif any(low <= start < high for low, high in generic):
-        yield _Edit(start, -depth, start, "::sim_implicitly(")
+        yield Edit(start, -depth, start, "::sim_implicitly(")
     else:
-        yield _Edit(start, -depth, start, f"::sim_to<{target}>(")
-    yield _Edit(end, depth, end, ")")
+        yield Edit(start, -depth, start, f"::sim_to<{target}>(")
+    yield Edit(end, depth, end, ")")
 
 
 def _past_macro(data: bytes, end: int) -> int:
@@ -224,26 +215,3 @@ def _past_macro(data: bytes, end: int) -> int:
         depth += {b"(": 1, b")": -1}.get(data[at : at + 1], 0)
         at += 1
     return at
-
-
-def _applied(data: bytes, edits: Iterable[_Edit]) -> str:
-    pieces, at = [], 0
-    for edit in sorted(edits):
-        if edit.start < at:
-            continue
-        pieces += [data[at : edit.start], edit.text.encode()]
-        at = edit.end
-    return b"".join([*pieces, data[at:]]).decode("utf-8", "replace")
-
-
-def _text(node: Any, data: bytes) -> str:  # noqa: ANN401 - tree_sitter.Node
-    return data[node.start_byte : node.end_byte].decode("utf-8", "replace")
-
-
-def _all(root: Any, kinds: set[str]) -> Iterator[Any]:  # noqa: ANN401 - tree_sitter.Node
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.type in kinds:
-            yield node
-        stack.extend(reversed(node.children))

@@ -14,6 +14,7 @@ from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler
 from cuda_harness.tools.execute.cpu.casts import errors_of, saturate_casts, saturate_implicit
 from cuda_harness.tools.execute.cpu.contain import SYSTEM_READABLE, bubblewrapped
 from cuda_harness.tools.execute.cpu.coverage import coverage_of
+from cuda_harness.tools.execute.cpu.guards import guard_locals
 from cuda_harness.tools.execute.cpu.limits import launch_fault
 from cuda_harness.tools.execute.cpu.outcomes import compile_failed, died, fault_of, not_run_of
 from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, rewrite
@@ -146,12 +147,15 @@ class CpuExecutor:
     def _library(
         self, source: str, facts: SourceFacts, macros: dict[str, int], mode: Mode, *, fast_math: bool
     ) -> Path | Finished | Unsupported:
-        """Compile with casts that saturate; where that is no C++, in odd corners of the language, without."""
-        saturating = saturate_casts(source)
-        library = self._rewritten(saturating, facts, macros, mode, fast_math=fast_math)
-        if not isinstance(library, Finished) or saturating == source or errors_of(library.stderr) is None:
-            return library
-        return self._rewritten(source, facts, macros, mode, fast_math=fast_math)
+        """Compile with casts that saturate and, to check, guard zones; where that is no C++, in odd corners, with less."""
+        texts = [saturate_casts(source), source]
+        if mode == "check":
+            texts.insert(0, saturate_casts(guard_locals(source)))
+        texts = list(dict.fromkeys(texts))
+        while True:
+            library = self._rewritten(texts.pop(0), facts, macros, mode, fast_math=fast_math)
+            if not texts or not isinstance(library, Finished) or errors_of(library.stderr) is None:
+                return library
 
     def _rewritten(
         self, source: str, facts: SourceFacts, macros: dict[str, int], mode: Mode, *, fast_math: bool

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "sim_casts.h"
+#include "sim_local.h"
 
 #define CUDA_HARNESS_EXECUTOR_CPU 1
 

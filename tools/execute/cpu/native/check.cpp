@@ -479,8 +479,29 @@ inline __attribute__((always_inline)) void span(Cell *cells, uintptr_t base, uin
   }
 }
 
+// Local variables between zones: a byte of shadow for each of the stacks, set within the zones.
+struct Local {
+  size_t bytes, item, zone;
+  const char *name;
+};
+unsigned char *g_zones = nullptr;
+std::unordered_map<uintptr_t, Local> g_locals;
+
+[[noreturn]] void bad_local(uintptr_t a, unsigned n, unsigned how, const void *pc, int line) {
+  report_unset();
+  std::string text = "beside a local variable";
+  for (const auto &[at, l] : g_locals)
+    if (a + n > at - l.zone && a < at + l.bytes + l.zone)
+      text = beside(a, n, at, l.bytes, l.item, l.item == 1 ? "byte" : "element", "local variable `" + std::string(l.name) + "`");
+  report_fault("out_of_bounds", (how & kWrite ? "write of " : "read of ") + plural(n, "byte") + ", " + text, where(pc, line, ""));
+}
+
 template <unsigned how> __attribute__((noinline)) void outside(uintptr_t a, unsigned n, const void *pc, int line) {
-  if (a - kStacks < kStacksBytes) return;  // a local variable (fragments of a warp are read by all its lanes)
+  if (a - kStacks < kStacksBytes) {  // a local variable (fragments of a warp are read by all its lanes)
+    const unsigned char *zone = g_zones + (a - kStacks);
+    if (__builtin_expect(zone[0] | zone[n - 1], 0)) bad_local(a, n, how, pc, line);
+    return;
+  }
   if (a >= g_library_low && a < g_library_high) {
     span<how, true>(g_library_cells, g_library_low & ~3ull, a, n, pc, line);
     if (__builtin_expect(g_count, 0)) count_access(a, n, how & kWrite, how & kAtomic, false, pc);
@@ -597,7 +618,8 @@ void map_library() {
 void check_setup() {
   void *arena = mmap((void *)kArena, kArenaBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   g_cells = (Cell *)mmap(nullptr, kArenaBytes / 4 * sizeof(Cell), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (arena != (void *)kArena || g_cells == MAP_FAILED) report_not_run("resources", "no address space for the shadow memory of check mode");
+  g_zones = (unsigned char *)mmap(nullptr, kStacksBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (arena != (void *)kArena || g_cells == MAP_FAILED || g_zones == MAP_FAILED) report_not_run("resources", "no address space for the shadow memory of check mode");
 }
 
 char *check_allocate(size_t bytes) {
@@ -748,6 +770,21 @@ void check_thread_end() {
 }
 
 extern "C" {
+
+void sim_guard_local(const void *value, size_t bytes, size_t item, size_t zone, const char *name) {
+  const uintptr_t at = (uintptr_t)value;
+  if (at - kStacks >= kStacksBytes) return;
+  memset(g_zones + (at - zone - kStacks), 1, zone);
+  memset(g_zones + (at + bytes - kStacks), 1, zone);
+  g_locals[at] = {bytes, item, zone, name};
+}
+void sim_release_local(const void *value, size_t bytes, size_t zone) {
+  const uintptr_t at = (uintptr_t)value;
+  if (at - kStacks >= kStacksBytes) return;
+  memset(g_zones + (at - zone - kStacks), 0, zone);
+  memset(g_zones + (at + bytes - kStacks), 0, zone);
+  g_locals.erase(at);
+}
 
 void sim_note_access(const void *address, unsigned bytes, int writes, int line) {
   if (writes)
