@@ -2,20 +2,24 @@
 
 The same protocol as for kernels: contents copied in place from a randomly chosen set, L2 flushed and the device held
 busy outside the events, median of many. The first operator whose outputs agree with the reference on a small case is
-the one that is timed; its outputs at the target size go back to the parent, which compares them.
+the one that is timed; its outputs at the target size go back to the parent, which compares them. The GPU is held alone
+while something is timed, and not while torch.compile works; eager times are answered before it begins.
 """
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cuda_harness.tools.execute.cuda.lock import device_lock
 from cuda_harness.tools.frames import read_frame, write_frame
 from cuda_harness.tools.profile.operators import Operator, by_name
 
 _MAX_BYTES = 32 << 30
+_LOCK_S = 120.0
 _HOLD_CYCLES = 200_000
 _DTYPES = {
     "float16": "float16", "bfloat16": "bfloat16", "float32": "float32", "float64": "float64", "int8": "int8", "int16": "int16",
@@ -86,7 +90,11 @@ class Bench:
         return True
 
     def samples_us(self, call: Any, limit_s: float) -> list[float]:  # noqa: ANN401 - a callable
-        """Return cold times of a callable over the live inputs."""
+        """Return cold times of a callable over the live inputs, with the GPU to itself."""
+        with device_lock(self.header["uuid"], exclusive=True, timeout_s=_LOCK_S):
+            return self._samples_us(call, limit_s)
+
+    def _samples_us(self, call: Any, limit_s: float) -> list[float]:  # noqa: ANN401 - a callable
         torch = self.torch
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for _ in range(5):
@@ -109,11 +117,18 @@ class Bench:
         return found[len(found) // 10 :]
 
 
-def measure(header: dict[str, Any], blobs: list[bytes], device: int) -> tuple[dict[str, Any], list[bytes]]:
-    """Return the operator found, its times by mode, and its outputs on the first content set."""
-    bench = Bench(header, blobs, device)
+Reply = tuple[dict[str, Any], list[bytes]]
+
+
+def measure(header: dict[str, Any], blobs: list[bytes], device: int, early: Callable[[Reply], None]) -> Reply:
+    """Return the operator found, its times by mode, and its outputs on the first content set.
+
+    `early` is given what is known before torch.compile begins.
+    """
+    with device_lock(header["uuid"], exclusive=False, timeout_s=_LOCK_S):
+        bench = Bench(header, blobs, device)
+        chosen = next((o for o in by_name(header["operators"]) if bench.agrees(o)), None)
     torch = bench.torch
-    chosen = next((o for o in by_name(header["operators"]) if bench.agrees(o)), None)
     answer: dict[str, Any] = {
         "status": "ok",
         "torch": torch.__version__,
@@ -129,6 +144,7 @@ def measure(header: dict[str, Any], blobs: list[bytes], device: int) -> tuple[di
     answer["outputs"] = [[str(t.dtype).removeprefix("torch."), list(t.shape)] for t in found]
     answer["eager_us"] = bench.samples_us(lambda live: chosen.call(torch, live, scalars), header["limit_s"])
     if header["compile"]:
+        early(({**answer, "compile_reason": "it did not end in time"}, sent))
         try:
             compiled = torch.compile(
                 lambda live: chosen.call(torch, live, scalars), mode="max-autotune-no-cudagraphs"
@@ -147,12 +163,18 @@ def main() -> None:
         header, blobs = read_frame(stream, max_bytes=_MAX_BYTES)
     reply: dict[str, Any]
     data: list[bytes] = []
+
+    def tell(found: Reply) -> None:
+        part = answer.with_suffix(".part")
+        with part.open("wb") as stream:
+            write_frame(stream, *found)
+        part.replace(answer)
+
     try:
-        reply, data = measure(header, blobs, device)
+        reply, data = measure(header, blobs, device, tell)
     except Exception as exc:  # noqa: BLE001 - whatever keeps PyTorch from it is the answer
         reply = {"status": "failed", "message": f"{type(exc).__name__}: {exc}"[:400]}
-    with answer.open("wb") as stream:
-        write_frame(stream, reply, data)
+    tell((reply, data))
 
 
 if __name__ == "__main__":

@@ -48,8 +48,13 @@ def encode(address: int, spec: dict[str, Any]) -> Any:  # noqa: ANN401 - cuda.co
             _Raw(address, tuple(spec["shape"]), typestr), stream_ptr=-1
         )
         return view.as_tensor_map(options=options)
-    except (ValueError, TypeError, RuntimeError) as exc:
-        message = f"the tensor map of {spec['buffer']!r} (shape {list(spec['shape'])}, box {list(spec['box'])}): {exc}"
+    except (
+        Exception
+    ) as exc:  # what the driver refuses has a class of cuda.core's own, which it does not export
+        message = (
+            f"the tensor map of {spec['buffer']!r} (shape {list(spec['shape'])}, box {list(spec['box'])}) is refused: rows must "
+            f"be a multiple of 16 bytes, the box at most 256 a side and within its swizzle's width: {exc}"
+        )
         raise Failed(fault("launch_config", message, buffer=spec["buffer"])) from exc
 
 
