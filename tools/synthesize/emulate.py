@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import FLOATS
+from cuda_harness.state.serde import parse_python
 from cuda_harness.tools.synthesize.reply import Question
 
 Array = NDArray[Any]
@@ -56,7 +57,7 @@ def narrowing(source: str) -> str:
     The text is parsed and printed, never run here; one that cannot be parsed narrows its inputs only.
     """
     try:
-        tree = _Products().visit(ast.parse(source))
+        tree = _Products().visit(parse_python(source))
         source = ast.unparse(ast.fix_missing_locations(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass

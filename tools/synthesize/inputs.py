@@ -14,6 +14,7 @@ from cuda_harness.state.names import FLOATS
 from cuda_harness.state.suite import Bound, Case, Inputs, InputSpec
 from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.synthesize.regimes import HALF, scale_of
+from cuda_harness.tools.verify.tolerance import SMALLEST
 
 Array = NDArray[Any]
 
@@ -36,6 +37,10 @@ def draw(ir: KernelIR, specs: Inputs, case: Case) -> dict[str, Array]:
             msg = f"input {tensor.name!r} cannot be drawn at {case.dims}: {exc}"
             raise ConfigError(msg, remedy="mend its entry in inputs.json") from exc
         found[tensor.name] = _exact(tensor.dtype, values, shape)
+        if (
+            spec is not None and spec.distribution == "positive"
+        ):  # what the type rounds to zero is not positive
+            found[tensor.name] = _positive(tensor.dtype, found[tensor.name])
     return found
 
 
@@ -46,6 +51,11 @@ def _exact(dtype: str, values: Array, shape: tuple[int, ...]) -> Array:
         values = np.clip(values, info.min, info.max) if values.dtype.kind == "f" else values
     with np.errstate(all="ignore"):
         return np.ascontiguousarray(values.astype(target).reshape(shape))
+
+
+def _positive(dtype: str, values: Array) -> Array:
+    least = np.asarray(SMALLEST[dtype]).astype(values.dtype)
+    return np.where(values == 0, least, values)
 
 
 def _free(tensor: Tensor, shape: tuple[int, ...], regime: str, rng: np.random.Generator) -> Array:

@@ -23,13 +23,15 @@ from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.synthesize.trial import EQUALS_TRUTH, Make, Trial
 from cuda_harness.tools.synthesize.truths import Compare, unusable
 
-__all__ = ["EQUALS_TRUTH", "prove"]
+__all__ = ["EQUALS_TRUTH", "EVERYTHING", "prove"]
 
 Array = NDArray[Any]
 Inputs = Mapping[str, Mapping[str, Array]]
 FLOAT32 = "float32 arithmetic"
 EVERY_WINDOW = "one tap missing of every window"
 OTHER_TIES = "permuted ties"
+EVERYTHING = "every plant"
+"""Marks, among what was skipped, an output that the suite does not see at all."""
 REFUSED = "the reference refuses inputs that are read so"
 _FIRST = 4
 _FIRST_ELEMENTS = 4_000
@@ -88,7 +90,9 @@ def _prove(
     honest, unmeasured = _honest(suite, trial)
     skipped = {**trial.skipped(), **refused, **unmeasured}
     plants = _excused(suite, trial, skipped)
-    passed = bool(plants) and all(p.rejected for p in plants) and all(honest.values())
+    unseen = trial.unseen()
+    skipped |= {f"{EVERYTHING} ({n})": "nothing wrong in it can be told from the truth" for n in unseen}
+    passed = not unseen and all(p.rejected for p in plants) and all(honest.values())
     return SuiteProof(passed=passed, plants=plants, skipped=skipped, honest=honest)
 
 

@@ -317,7 +317,8 @@ class Suite:
         second = self.ask(self.loops, questions)
         if isinstance(second, ReferenceFault):
             return ReferenceFault(second.kind, "the loop reference: " + second.message, second.case)
-        found = smallest_difference(self.ir, cases, first, second)
+        given = {c.id: q.inputs for c, q in zip(cases, questions, strict=True)}
+        found = smallest_difference(self.ir, cases, first, second, given)
         if found is not None:
             said = value_at(self.ir, found.case, self.inputs(found.case), found.output, found.index)
             return replace(found, formula=said)

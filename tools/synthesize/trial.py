@@ -165,6 +165,13 @@ class Trial:
             if state in {"passed", "rejected"}
         )
 
+    def unseen(self) -> list[str]:
+        """Return the outputs in which no plant was wrong: nothing of them is compared, or all that may be is one value."""
+        wrong = {p.name for p in self.plants()}
+        return [
+            t.name for t in self.ir.outputs if not any(self.label(n, t) in wrong for n in self._otherwise)
+        ]
+
     def skipped(self) -> dict[str, str]:
         """Return why each of the others is no wrong output here."""
         whys = {"same": EQUALS_TRUTH, "rounding": WITHIN_ROUNDING}

@@ -238,7 +238,7 @@ def _index(
         if values is None:
             values = expected.arrays.get(rule.of)
         if values is not None:
-            wrong &= ~_same_value(values, rule.axis, actual.astype(np.int64), truth.astype(np.int64))
+            wrong &= ~same_value(values, rule.axis, actual.astype(np.int64), truth.astype(np.int64))
             if actual.ndim and actual.ndim == values.ndim:
                 wrong |= _repeats(actual, -1 if rule.axis is None else rule.axis)
     return _verdict(tensor, actual, truth, wrong, mask) or 0.0
@@ -254,12 +254,15 @@ def _repeats(actual: Array, axis: int) -> Array:
     return np.moveaxis(again, -1, axis)
 
 
-def _same_value(values: Array, axis: int | None, got: Array, want: Array) -> Array:
+def same_value(values: Array, axis: int | None, got: Array, want: Array) -> Array:
     """Return where the indices name equal values; out-of-range ones name none."""
     if got.size == 1 or (axis is None and got.ndim != values.ndim - 1 and got.ndim != values.ndim):
         flat = values.reshape(-1)
-        inside = (got >= 0) & (got < flat.size)
-        return np.asarray(inside & (flat[np.clip(got, 0, max(flat.size - 1, 0))] == flat[want]))
+        if not flat.size:
+            return np.zeros(got.shape, dtype=bool)
+        inside = (got >= 0) & (got < flat.size) & (want >= 0) & (want < flat.size)
+        one, two = (flat[np.clip(i, 0, flat.size - 1)] for i in (got, want))
+        return np.asarray(inside & (one == two))
     at = -1 if axis is None else axis
     many = got.ndim == values.ndim
     lines = np.moveaxis(values, at, -1)

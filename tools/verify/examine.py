@@ -9,7 +9,7 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Failure
 from cuda_harness.state.suite import SuiteProof
 from cuda_harness.tools.synthesize.influence import influence
-from cuda_harness.tools.synthesize.proof import EQUALS_TRUTH, prove
+from cuda_harness.tools.synthesize.proof import EQUALS_TRUTH, EVERYTHING, prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.suite import Answer, Suite
 from cuda_harness.tools.verify.cases import expected_of, fault_of
@@ -74,14 +74,16 @@ def examine_suite(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failure
         return _undrawable(exc)
     if isinstance(proof, ReferenceFault):
         return fault_of(proof)
-    same = _identity(suite.ir, proof)
-    if same is not None:
-        return _oracle(same, "reference.py or ir.json")
     if "all" in proof.skipped:
         return _oracle(
             f"the reference has no usable value in any case: {proof.skipped['all']}",
             "reference.py or ir.json",
         )
+    if any(name.startswith(EVERYTHING) for name in proof.skipped):
+        return _weakness(suite, proof)
+    same = _identity(suite.ir, proof)
+    if same is not None:
+        return _oracle(same, "reference.py or ir.json")
     return proof if proof.passed else _weakness(suite, proof)
 
 
@@ -100,11 +102,17 @@ def _weakness(suite: Suite, proof: SuiteProof) -> Failure:
     elif unfair:
         text = f"the suite rejects what is right: {', '.join(unfair)}"
     else:
-        text = "the suite has nothing to tell apart: no wrong output differs from the truth in any case"
+        unseen = [
+            n.removeprefix(f"{EVERYTHING} (").removesuffix(")")
+            for n in proof.skipped
+            if n.startswith(EVERYTHING)
+        ]
+        text = f"the suite does not see what is in {', '.join(unseen)}: no wrong value of it differs from the truth in any case"
+        reasons += [f"what the reference leaves undefined of {n!r}" for n in unseen]
     if reasons:
         text += f"; what may be too lenient: {', '.join(reasons[:4])}"
     evidence = {"missed": missed, "unfair": unfair} | (
-        {"culprit": "ir.json or inputs.json"} if reasons else {}
+        {"culprit": "reference.py, ir.json or inputs.json"} if reasons else {}
     )
     return Failure(stage="shapes", class_="weak_suite", message=text[:3_000], evidence=evidence)
 

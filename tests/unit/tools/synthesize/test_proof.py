@@ -234,3 +234,22 @@ def test_a_window_misses_its_last_tap() -> None:
 
     assert (without_last_taps(np.convolve(x, [1, 1], "valid"), probed) == x[:-1]).all()
     assert without_last_taps(2 * x, [np.where(np.arange(5) == k, 0, 2 * x) for k in range(5)]) is None
+
+
+def test_an_output_that_is_never_defined_is_not_judged_by_the_others(runner: ReferenceRunner) -> None:
+    count = {"name": "count", "role": "out", "dtype": "int32", "shape": [1]}
+    body = "y = {}; count = np.sum(x > 0).reshape(1)\n    return {{'y': y, 'y.defined': np.{}(x.shape, bool), 'count': count}}"
+    seen, hidden = (
+        examine_suite(
+            a_suite(
+                runner, Problem(("n",), ("n",), body.format("2 * x", mask), {}, {}, more=(count,)), weak=False
+            ),
+            (),
+        )
+        for mask in ("ones", "zeros")
+    )
+
+    assert isinstance(seen, SuiteProof)
+    assert isinstance(hidden, Failure)
+    assert hidden.class_ in {"weak_suite", "oracle"}
+    assert "does not see what is in y" in hidden.message
