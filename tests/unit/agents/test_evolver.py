@@ -18,6 +18,7 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.lineage import base_of
 from cuda_harness.state.results import Failure, KernelFacts, Timing, TimingNotMeasured, Verdict
 from cuda_harness.state.rounds import BranchEnd, Round
+from cuda_harness.state.settings import Settings
 
 IR = KernelIR.model_validate(
     {
@@ -306,3 +307,11 @@ def test_a_profiled_kernel_is_left_alone(tmp_path: Path) -> None:
         ProfilerView(run_dir="r", attempts={1: done}), FakeRuntime(FakeServices(tmp_path))
     )  # type: ignore[arg-type]
     assert update["attempts"] == {}
+
+
+def test_a_resumed_run_decides_by_the_budget_that_it_is_given_now(tmp_path: Path) -> None:
+    services = FakeServices(tmp_path, settings=Settings(budget=Budget(rounds=0)))
+    state = EvolverView(run_dir="r", ir=IR, budget=Budget(rounds=3), attempts={1: timed(1, 100.0)})
+    update = choose_next(state, FakeRuntime(services))  # type: ignore[arg-type]
+    assert update["stop"] == Stop(reason="verified", detail="attempt 1 passed the whole ladder")
+    assert update["budget"] == Budget(rounds=0)
