@@ -29,6 +29,8 @@ ABI = "1"
 Mode = Literal["plain", "check"]
 _REMEDY = "install it, for example: apt-get install g++ (or use --executor cuda on a GPU machine)"
 _KEEP_BYTES = 2 << 30
+_TRIM_EVERY = 50
+"""One in so many publications looks at the size of the cache."""
 KERNEL_CPU_S = 15
 """Processor seconds that a kernel's compilation may take; a typical one takes half a second."""
 _OWN_CPU_S = 120
@@ -124,6 +126,7 @@ class BuildCache:
         except OSError:
             self.root = Path(tempfile.gettempdir()) / f"cuda-harness-{os.getuid()}" / "cpu"
             self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.sweep()
 
     def lookup(self, key: str, name: str) -> Path | None:
         """Return the file when it is there and whole."""
@@ -150,14 +153,23 @@ class BuildCache:
         mark = folder / f".{name}.{secrets.token_hex(4)}"
         mark.write_text(digest)
         mark.replace(folder / f"{name}.sha256")
+        if secrets.randbelow(_TRIM_EVERY) == 0:
+            self.trim()
         return folder / name
 
     def scratch(self) -> Path:
-        """Return a new folder on the same file system, for a build."""
-        return Path(tempfile.mkdtemp(prefix="build-", dir=self.root))
+        """Return a new folder on the same file system, for a build; its name says whose it is."""
+        return Path(tempfile.mkdtemp(prefix=f"build-{_place()}-{os.getpid()}-", dir=self.root))
+
+    def sweep(self) -> None:
+        """Remove what builders left that were killed; those of other machines and containers are not judged."""
+        for folder in self.root.glob(f"build-{_place()}-*-*"):
+            owner = folder.name.split("-")[2]
+            if owner.isdigit() and not Path("/proc", owner).exists():
+                shutil.rmtree(folder, ignore_errors=True)
 
     def trim(self) -> None:
-        """Drop the oldest entries beyond the size bound, and what a kill left half done."""
+        """Drop the oldest entries beyond the size bound, and builds that nobody can still be at."""
         entries = []
         for folder in self.root.iterdir():
             with contextlib.suppress(OSError):
@@ -167,11 +179,21 @@ class BuildCache:
         total = sum(size for _, size, _ in entries)
         newest = max((age for age, _, _ in entries), default=0.0)
         for age, size, folder in sorted(entries):
-            stale = folder.name.startswith("build-") and age < newest - 3600
-            if total <= _KEEP_BYTES and not stale:
+            building = folder.name.startswith("build-")
+            if age >= newest - 3600 if building else total <= _KEEP_BYTES or age == newest:
                 continue
             shutil.rmtree(folder, ignore_errors=True)
             total -= size
+
+
+@functools.cache
+def _place() -> str:
+    """Return a word for this boot of this machine and this space of process ids: a cache may be shared by several."""
+    parts = []
+    with contextlib.suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:8]
 
 
 @functools.cache

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from cuda_harness.state.errors import ExecutorUnavailable
+from cuda_harness.tools.execute.cpu import build
 from cuda_harness.tools.execute.cpu.build import BuildCache, host_compiler
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 
@@ -42,6 +45,39 @@ def test_a_half_written_file_is_never_used(tmp_path: Path) -> None:
 
     assert cache.lookup("key", "file") is None
     assert cache.lookup("other", "file") is None
+
+
+def test_what_a_killed_builder_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
+    mine = BuildCache(tmp_path).scratch()
+    (left := mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{int(ended.stdout)}-"))).mkdir()
+    (elsewhere := mine.with_name(f"build-00000000-{int(ended.stdout)}-x")).mkdir()
+    (left / "kernel.so").write_bytes(b"half")
+
+    BuildCache(tmp_path)
+
+    assert mine.is_dir()
+    assert not left.exists()
+    assert elsewhere.is_dir()
+
+
+def test_a_full_cache_drops_its_oldest_entries_and_no_build_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_KEEP_BYTES", 2_500)
+    monkeypatch.setattr(build, "_TRIM_EVERY", 1)
+    cache = BuildCache(tmp_path)
+    under_way = cache.scratch()
+    for number in range(4):
+        (tmp_path / "built").write_bytes(b"x" * 1_000)
+        cache.publish(f"key{number}", "file", tmp_path / "built")
+        os.utime(cache.root / f"key{number}", (1_000 + number, 1_000 + number))
+    cache.trim()
+
+    assert sorted(p.name for p in cache.root.glob("key*")) == ["key2", "key3"]
+    assert under_way.is_dir()
 
 
 def test_two_builders_of_one_kernel_at_once_both_get_it(executor: CpuExecutor) -> None:
