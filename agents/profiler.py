@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from cuda_harness.tools.profile.session import Clock
     from cuda_harness.tools.profile.timing import Baseline
 
-_LIBRARY_S = 60.0
+_LIBRARY_S = 120.0
+_LIBRARIES = "libraries.json"
 Measured = tuple[Timing | TimingNotMeasured, Profile]
 
 
@@ -88,6 +89,30 @@ def convicted(verdict: Verdict | None, timing: Timing | TimingNotMeasured) -> Ve
     return verdict.model_copy(update={"outcome": outcome, "failure": failure, "stages": stages})
 
 
+def with_libraries(timing: Timing, ir: KernelIR, services: Services) -> Timing:
+    """Return the time with what PyTorch needs for the same problem, or why that is not known.
+
+    Measured once a run, when its kernels are decided: torch.compile takes a minute in which nothing else is timed.
+    """
+    from cuda_harness.tools.profile.library import NAME, torch_times
+
+    folder, clock = services.folder, clock_of(services)
+    if folder.exists(_LIBRARIES):
+        kept = tuple(LibraryTime.model_validate(row) for row in folder.read_json(_LIBRARIES))
+        return timing.model_copy(update={"libraries": kept})
+    left = services.ledger.seconds_left()
+    if not services.settings.libraries or clock is None:
+        return timing
+    if services.cancelled.is_set() or (left is not None and left < 10):
+        late = LibraryTime(name=NAME, reason="the run's time was over")
+        return timing.model_copy(update={"libraries": (late,)})
+    found = torch_times(
+        workload_of(services, ir), suite_of(services, ir), clock, limit_s=min(_LIBRARY_S, left or _LIBRARY_S), seed=services.seed,
+    )  # fmt: skip
+    folder.write_json(_LIBRARIES, [x.model_dump(mode="json") for x in found])
+    return timing.model_copy(update={"libraries": found})
+
+
 def _unmeasured(attempt: Attempt, state: ProfilerView) -> Measured:
     from cuda_harness.tools.profile.diagnose import static_profile
 
@@ -141,28 +166,7 @@ class _Bench:
         timing = time_kernel(
             kernel, work, self.clock, arch=self.arch, seed=self.services.seed + attempt.id, baseline=self._baseline(attempt), limits=limits
         )  # fmt: skip
-        profile = explain(kernel, work, self.clock, timing=timing, limits=limits, arch=self.arch)
-        if isinstance(timing, Timing):
-            timing = timing.model_copy(update={"libraries": self._libraries(ir)})
-        return timing, profile
-
-    def _libraries(self, ir: KernelIR) -> tuple[LibraryTime, ...]:
-        """Return what PyTorch needs for the same problem, measured once a run."""
-        from cuda_harness.tools.profile.library import torch_times
-
-        services = self.services
-
-        def make() -> tuple[LibraryTime, ...]:
-            return torch_times(
-                workload_of(services, ir),
-                suite_of(services, ir),
-                self.clock,
-                limit_s=_LIBRARY_S,
-                seed=services.seed,
-            )
-
-        made: tuple[LibraryTime, ...] = services._once("libraries", make)  # noqa: SLF001 - measured on first use
-        return made
+        return timing, explain(kernel, work, self.clock, timing=timing, limits=limits, arch=self.arch)
 
     def _baseline(self, attempt: Attempt) -> "Baseline | None":
         from cuda_harness.tools.profile.timing import Baseline

@@ -25,6 +25,7 @@ _ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "LOG": ("log",),
     "UNSAFE_EXEC": ("unsafe_exec",),
     "LADDER_SECONDS": ("ladder_seconds",),
+    "LIBRARIES": ("libraries",),
     "MAX_CALLS": ("budget", "max_calls"),
     "MAX_TOKENS": ("budget", "max_tokens"),
     "MAX_USD": ("budget", "max_usd"),

@@ -54,6 +54,11 @@ def deliver(state: HarnessState, services: "Services") -> Result:
         status = "unverified" if best else "failed"
     shown = best or furthest(state.attempts)
     kernel = _save_best(state, services, best) if best else None
+    timing = shown.timing if shown is not None and isinstance(shown.timing, Timing) else None
+    if timing is not None and best is not None and state.ir is not None:
+        from cuda_harness.agents.profiler import with_libraries
+
+        timing = with_libraries(timing, state.ir, services)
     document = {
         "schema": SCHEMA,
         "run_id": state.run_id or services.run_id,
@@ -65,9 +70,7 @@ def deliver(state: HarnessState, services: "Services") -> Result:
         "target": state.target,
         "kernel": kernel,
         "verdict": shown.verdict.model_dump(mode="json", by_alias=True) if shown and shown.verdict else None,
-        "timing": shown.timing.model_dump(mode="json")
-        if shown and isinstance(shown.timing, Timing)
-        else None,
+        "timing": timing.model_dump(mode="json") if timing is not None else None,
         "profile": shown.profile.model_dump(mode="json") if shown and shown.profile else None,
         "attempts": [_row(a) for a in state.attempts.values()],
         "branches": rounds_as_rows(state.rounds, state.attempts, state.ended),

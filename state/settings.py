@@ -52,3 +52,5 @@ class Settings(Model):
     """Further regular expressions whose matches never reach a log or a trace."""
     ladder_seconds: float = Field(default=180.0, gt=0)
     """Most wall seconds for judging one kernel."""
+    libraries: bool = True
+    """Whether the best kernel's time is set beside PyTorch's, eager and compiled, where that is installed: up to two minutes."""

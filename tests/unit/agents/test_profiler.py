@@ -1,8 +1,17 @@
 """The Profiler without a GPU: what it says, and what a speed-up is measured against."""
 
-from cuda_harness.agents.profiler import baseline_of, convicted, why_untimed
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cuda_harness.agents.profiler import baseline_of, convicted, why_untimed, with_libraries
 from cuda_harness.state.attempt import Attempt
-from cuda_harness.state.results import StageResult, TimingNotMeasured, Verdict
+from cuda_harness.state.results import LibraryTime, StageResult, Timing, TimingNotMeasured, Verdict
+from cuda_harness.state.settings import Settings
+from cuda_harness.tools.archive.run_folder import RunFolder
 
 ACCEPTED = Verdict(outcome="accepted", executor="cuda:0")
 REJECTED = Verdict(outcome="rejected", executor="cuda:0")
@@ -55,3 +64,50 @@ def test_a_time_that_is_only_missing_convicts_nobody() -> None:
         TimingNotMeasured(reason="below the floor", rejected=True),
     ):
         assert convicted(ACCEPTED, timing) is ACCEPTED
+
+
+TIMING = Timing(median_us=10.0, ci95_us=(9.9, 10.1), samples=30, device="a device")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Stand in for PyTorch; the limits it was asked with."""
+    limits: list[float] = []
+
+    def times(*_: Any, limit_s: float, **__: Any) -> tuple[LibraryTime, ...]:
+        limits.append(limit_s)
+        return (LibraryTime(name="torch.relu, eager", median_us=20.0),)
+
+    monkeypatch.setattr("cuda_harness.tools.profile.library.torch_times", times)
+    for name in ("workload_of", "suite_of"):
+        monkeypatch.setattr(f"cuda_harness.agents.profiler.{name}", lambda *_: None)
+    monkeypatch.setattr("cuda_harness.agents.profiler.clock_of", lambda _: object())
+    return limits
+
+
+def services(folder: Path, *, left: float | None = None, libraries: bool = True) -> Any:
+    return SimpleNamespace(
+        folder=RunFolder(folder), ledger=SimpleNamespace(seconds_left=lambda: left), cancelled=threading.Event(),
+        settings=Settings(libraries=libraries), seed=1,
+    )  # fmt: skip
+
+
+def test_libraries_are_timed_once_a_run(asked: list[float], tmp_path: Path) -> None:
+    given = services(tmp_path)
+    for _ in range(2):
+        (found,) = with_libraries(TIMING, None, given).libraries  # type: ignore[arg-type]
+        assert found.median_us == 20.0
+    assert len(asked) == 1
+
+
+def test_libraries_are_left_out_where_nobody_wants_them(asked: list[float], tmp_path: Path) -> None:
+    assert with_libraries(TIMING, None, services(tmp_path, libraries=False)).libraries == ()  # type: ignore[arg-type]
+    assert not asked
+
+
+def test_a_run_without_time_says_so_of_libraries(asked: list[float], tmp_path: Path) -> None:
+    (late,) = with_libraries(TIMING, None, services(tmp_path, left=3.0)).libraries  # type: ignore[arg-type]
+    assert late.median_us is None
+    assert "time was over" in late.reason
+    with_libraries(TIMING, None, services(tmp_path, left=45.0))  # type: ignore[arg-type]
+    assert asked == [45.0]
