@@ -9,7 +9,7 @@ from cuda_harness.state.results import StageName
 from cuda_harness.state.suite import Case, Inputs
 from cuda_harness.tools.synthesize.inputs import scalars_of
 from cuda_harness.tools.synthesize.regimes import regimes_of
-from cuda_harness.tools.synthesize.shapes import Sizes, long_sizes, longest_sums, shapes, work
+from cuda_harness.tools.synthesize.shapes import Sizes, long_sizes, longest_sums, shapes, uneven, work
 
 TINY_WORK = 60_000
 SHAPES_WORK = 3_000_000
@@ -65,6 +65,11 @@ class CasePlan:
         found = shapes(self.ir, tunables, count=8, budget=8 * VALUES_WORK, seed=self.seed + 2, largest=300)
         usable = [s for s in found if 0 not in s.values() and work(self.ir, s) <= VALUES_WORK] or found[:1]
         sizes = [usable[len(usable) // 2], usable[-1]] if len(usable) > 1 else usable
+        odd = [s for s in usable if uneven(s)]
+        if (
+            odd and len(sizes) > 1 and not any(map(uneven, sizes))
+        ):  # padding and tails are among what values show
+            sizes[0] = odd[-1]
         reach = [s for s in [longest_sums(self.ir, usable)] if s not in sizes]
         telling = [r for r in _TELLING if r in self.regimes]
         return (

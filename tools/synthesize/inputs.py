@@ -96,6 +96,12 @@ def _shaped(base: Array, regime: str, dtype: str, rng: np.random.Generator) -> A
             return np.sort(base, axis=-1) if base.ndim else base
         case "sparse":
             return np.where(rng.random(base.shape) < 0.8, 0.0, base)
+        case "below":
+            return base - (8.0 if dtype in HALF else 300.0)
+        case "lowest" | "highest":
+            return (0.5 + rng.random(base.shape)) * (-1e35 if regime == "lowest" else 1e35)
+        case "vast":
+            return base * 1e15
         case "twins":
             return _twins(base, rng)
         case "subnormal":

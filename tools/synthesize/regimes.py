@@ -1,9 +1,12 @@
 """Regimes of values: where kernels that pass on N(0, 1) fail."""
 
+import re
+
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import FLOATS, INTEGERS
 from cuda_harness.state.suite import Inputs
 
+_CHOOSING = re.compile(r"near|neighb|arg_?m|top_?k|rank|sort|median")
 HALF = frozenset({"float16", "bfloat16", "float8_e4m3", "float8_e5m2"})
 
 
@@ -22,6 +25,7 @@ def regimes_of(ir: KernelIR, specs: Inputs) -> tuple[str, ...]:
             "large",
             "small",
             "offset",
+            "below",
             "equal",
             "ties",
             "outlier",
@@ -39,7 +43,21 @@ def regimes_of(ir: KernelIR, specs: Inputs) -> tuple[str, ...]:
         found += ["extremes"]
     if any(t.dtype in INTEGERS for t in ir.outputs) and any(len(t.shape) > 1 for t in free):
         found += ["twins"]
+    if free and not any(t.dtype in HALF for t in free):
+        found += _far(ir)
     return tuple(dict.fromkeys(found))
+
+
+def _far(ir: KernelIR) -> list[str]:
+    """Return regimes of values far out, where a search that starts from 1e10 or pads with -1e30 finds nothing.
+
+    Only for outputs that choose among inputs: sums and products of such values would overflow.
+    """
+    if all(t.dtype in FLOATS and t.compare is not None and t.compare.mode == "exact" for t in ir.outputs):
+        return ["lowest", "highest"]
+    words = " ".join((ir.name, ir.summary, *(s.op for s in ir.steps))).lower()
+    indices = all(t.dtype in {"int32", "int64", "uint32"} for t in ir.outputs)
+    return ["vast"] if indices and _CHOOSING.search(words) else []
 
 
 def scale_of(regime: str, dtype: str) -> float:

@@ -188,6 +188,11 @@ def long_sizes(ir: KernelIR, *, budget: int) -> list[Sizes]:
     return found
 
 
+def uneven(sizes: Sizes) -> bool:
+    """Return whether all sizes above eight are odd, or twice an odd number: nothing is a multiple of a vector."""
+    return all(n % 4 for n in sizes.values() if n > 8)
+
+
 def longest_sums(ir: KernelIR, sizes: list[Sizes]) -> Sizes:
     """Return the sizes whose dims that are summed over are largest: a wrong stride there leaves elements out."""
     summed = _summed(ir)

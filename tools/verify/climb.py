@@ -71,6 +71,9 @@ class Climb:
     reached: set[tuple[int, int]] = field(default_factory=set)
     """Those that ran in check mode."""
 
+    checked: list[dict[str, int]] = field(default_factory=list)
+    """Sizes beyond limits of the plan that passed in check mode."""
+
     @property
     def unreached(self) -> set[tuple[int, int]]:
         """What of the kernel never ran in check mode."""

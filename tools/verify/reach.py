@@ -4,92 +4,28 @@ The tiny sizes reach the tail of a loop that is unrolled by 32 * 8, not its body
 The executor tells which basic blocks ran; sizes at which the kernel may behave otherwise are tried until none is left.
 """
 
-import ast
-import re
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import product
 
-from cuda_harness.state.expr import Expr, ExprError
-from cuda_harness.state.kernel import Kernel, PlanStep, Repeat, While
 from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.protocol import Executor, LaunchOp
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.shapes import Sizes, admitted, around, work
 from cuda_harness.tools.verify.cases import run_cases
 from cuda_harness.tools.verify.climb import Climb, Ending, Skipped, program_for
+from cuda_harness.tools.verify.landmarks import MOST, beyond, landmarks
 
 REACH_S = 2.5
 """Wall seconds for all further sizes and values of one kernel."""
 _RUN_S = 2.0
 _WORK = 3_000_000
 """Most work of one run in check mode."""
-_MOST = 1 << 16
 _EXPANSIONS = 160
 _PATIENCE = 12
 """Runs in a row that reach nothing new before the search for sizes ends."""
 _BATCH = 6
-_CONSTANT = re.compile(
-    r"\bconstexpr\s+[\w\s:]+?\b(\w+)\s*=\s*([^;{}]{1,120});|^[ \t]*#define[ \t]+(\w+)[ \t]+(.+)$",
-    re.MULTILINE,
-)
-_PRODUCT = re.compile(r"(?<![\w.])(\w+)\s*(?:\*|<<)\s*(\w+)(?:\s*\*\s*(\w+))?")
-
-
-def landmarks(kernel: Kernel) -> list[int]:
-    """Return the numbers at which the kernel may behave otherwise, the smallest first.
-
-    Those of its plan (tunables, and what closed parts of its expressions are worth: `BLOCK * EPT`, 2048), and the
-    constants and products of its source (`32 * UNROLL`).
-    """
-    known = kernel.plan.default_tunables()
-    found = set(known.values())
-    for expr in _expressions(kernel.plan.steps):
-        found |= set(_closed(expr.text, known))
-    for scratch in kernel.plan.scratch:
-        for size in scratch.shape:
-            found |= set(_closed(size.text, known))
-    for match in _CONSTANT.finditer(kernel.source):
-        name, text = (match[1], match[2]) if match[1] else (match[3], match[4])
-        value = _value(re.sub(r"\([\w\s]*\bint\w*\s*\)|(?<=\d)[uUlL]+\b", "", text).replace("/", "//"), known)
-        if value is not None:
-            known = {**known, name: value}
-            found.add(value)
-    for match in _PRODUCT.finditer(kernel.source):
-        factors = [known.get(w, int(w) if w.isdecimal() else None) for w in match.groups() if w]
-        value = 1
-        for factor in factors:
-            value = value * factor if factor is not None and value else 0
-        found.add(value)
-    return sorted(n for n in found if 1 < n <= _MOST)
-
-
-def _expressions(steps: Iterable[PlanStep]) -> Iterator[Expr]:
-    for step in steps:
-        for part in (getattr(step, "grid", ()), getattr(step, "block", ())):
-            yield from part
-        when = getattr(step, "when", None)
-        if when is not None:
-            yield when
-        if isinstance(step, (Repeat, While)):
-            yield from _expressions(step.steps)
-
-
-def _closed(text: str, known: dict[str, int]) -> Iterator[int]:
-    """Yield the values of the parts of an expression that name nothing but tunables."""
-    for node in ast.walk(ast.parse(text.strip(), mode="eval")):
-        if isinstance(node, (ast.Constant, ast.BinOp, ast.Name)):
-            value = _value(ast.unparse(node), known)
-            if value is not None:
-                yield value
-
-
-def _value(text: str, known: dict[str, int]) -> int | None:
-    try:
-        return Expr(text.strip()).evaluate(known)
-    except ExprError:
-        return None
 
 
 def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
@@ -98,9 +34,9 @@ def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
     Raises:
         Ending: When a run finds a fault or a mismatch. What cannot be run in time is left, and blames nobody.
     """
-    until = min(time.monotonic() + REACH_S, climb.deadline)
     tried = [c.dims for c in done]
-    ran, idle = 0, 0
+    ran, idle = _busy(climb, checker, done), 0
+    until = min(time.monotonic() + REACH_S, climb.deadline)
     for batch in _batches(_ordered(climb, tried), _BATCH) if climb.unreached else ():
         if not climb.unreached or time.monotonic() > until or idle >= _PATIENCE:
             break
@@ -110,10 +46,12 @@ def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
         ran += runs
     if climb.unreached:
         ran += _run(climb, checker, _other_values(climb, done), until)
-    largest = [
-        c for c in climb.suite.cases("shapes", tunables=climb.tunables) if work(climb.ir, c.dims) <= _WORK
-    ][-2:]
-    ran += _run(climb, checker, [_at(done, c.dims, c.regime) for c in largest], until + _RUN_S, whole=True)
+    for sizes in beyond(climb.kernel, climb.ir, budget=_WORK):
+        if work(climb.ir, sizes) <= _WORK and _run(
+            climb, checker, [_at(done, sizes, "normal")], until + 2 * _RUN_S, whole=True
+        ):
+            climb.checked.append(sizes)
+    ran += len(climb.checked)
     lines = sorted({line for line, _ in climb.unreached})
     if not climb.places:
         return f"; {ran} more"
@@ -122,7 +60,37 @@ def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
     )
 
 
-def _run(climb: Climb, checker: Executor, cases: list[Case], until: float, *, whole: bool = False) -> int:
+def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
+    """Run sizes at which all warps have work and blocks take several turns; where the plan asks, with one multiprocessor.
+
+    What idle warps leave in shared memory is zero each time, and a race that writes the same value is none.
+    """
+    shapes = climb.suite.cases("shapes", tunables=climb.tunables)
+    largest = [c.dims for c in shapes if work(climb.ir, c.dims) <= _WORK][-2:]
+    threads = max((n for n in climb.tunables if n <= 1024), default=256)
+    some = {d.name: min(around(d, (17, 37, 61), most=64), key=lambda n: abs(n - 37)) for d in climb.ir.dims}
+    wide = [
+        {**some, d.name: min(around(d, (4 * threads + 2,), most=MOST))} for d in climb.ir.dims if not d.fixed
+    ]
+    cases = [
+        _at(done, s, "normal")
+        for s in (*wide, *largest)
+        if admitted(climb.ir, s) and work(climb.ir, s) <= _WORK
+    ]
+    persistent = "num_sms" in climb.kernel.plan.model_dump_json()
+    until = min(time.monotonic() + 4 * _RUN_S, climb.deadline)
+    return _run(climb, checker, cases, until, whole=True, num_sms=1 if persistent else None)
+
+
+def _run(
+    climb: Climb,
+    checker: Executor,
+    cases: list[Case],
+    until: float,
+    *,
+    whole: bool = False,
+    num_sms: int | None = None,
+) -> int:
     """Run cases one by one, until everything has run if not `whole`; return how many ran."""
     ran = 0
     for number, case in enumerate(cases):
@@ -131,7 +99,7 @@ def _run(climb: Climb, checker: Executor, cases: list[Case], until: float, *, wh
         if number == 0:
             climb.suite.answers(cases)
         try:
-            run_cases(climb, "tiny", [case], checker, "check", poison=number, limit_s=_RUN_S)
+            run_cases(climb, "tiny", [case], checker, "check", poison=number, limit_s=_RUN_S, num_sms=num_sms)
         except Skipped:
             continue
         except Ending as end:
@@ -204,7 +172,7 @@ def _signature(climb: Climb, sizes: Sizes) -> tuple[tuple[str, int], ...] | None
 def _candidates(climb: Climb) -> Iterator[Sizes]:
     """Yield sizes with one dim at a landmark, then with two; then those of the later stages."""
     marks = landmarks(climb.kernel)
-    lists = {d.name: around(d, marks, most=_MOST) for d in climb.ir.dims}
+    lists = {d.name: around(d, marks, most=MOST) for d in climb.ir.dims}
     few = {d.name: min(around(d, (5,), most=64), key=lambda n: abs(n - 5)) for d in climb.ir.dims}
     least = {d.name: max(d.min, d.multiple_of) if not d.fixed else d.value for d in climb.ir.dims}
     names = list(lists)

@@ -15,10 +15,13 @@ from cuda_harness.tools.execute.protocol import (
     Array,
 )
 from cuda_harness.tools.ir.program import PlanFault
+from cuda_harness.tools.synthesize.cases import LONG_WORK
+from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.shapes import work
 from cuda_harness.tools.toolchain.source import inspect
 from cuda_harness.tools.verify.cases import run_cases
 from cuda_harness.tools.verify.climb import Climb, Ending, fail, leave_unmeasured, program_for
+from cuda_harness.tools.verify.landmarks import beyond
 from cuda_harness.tools.verify.metamorphic import check_properties
 from cuda_harness.tools.verify.policy import float_atomics, lowered_precision, order_may_matter, review
 from cuda_harness.tools.verify.reach import explore
@@ -26,6 +29,12 @@ from cuda_harness.tools.verify.target import CPU_TARGET_S, bearable_size, bearab
 
 _OTHER_SMS = (1, 132)
 """Multiprocessors beside the CPU executor's own number: one block must do all, and those of an H100 must fit."""
+
+
+_EQUAL_WORK = 4_000_000
+"""Most work of a target that is run a second time."""
+_BEYOND_S = 8.0
+"""Most wall seconds for sizes beyond limits of the plan."""
 
 
 def parse_stage(climb: Climb) -> str:
@@ -174,7 +183,31 @@ def shapes_stage(climb: Climb) -> str:
     kept = [c for c in cases if climb.executor.name != "cpu" or bearable_size(climb, c.dims)]
     note = f"; {len(cases) - len(kept)} long size(s) left to a GPU" if len(kept) < len(cases) else ""
     detail = run_cases(climb, "shapes", kept, climb.executor, "plain") + note
-    return detail + _on_other_devices(climb, kept)
+    return detail + _beyond_limits(climb, kept[-1]) + _on_other_devices(climb, kept)
+
+
+def _beyond_limits(climb: Climb, like: Case) -> str:
+    """Run sizes beyond what the plan may take for a limit; those that a CPU or the reference does not bear are left."""
+    until = min(climb.deadline, time.monotonic() + _BEYOND_S)
+    covered, ran = climb.covered, 0
+    for sizes in beyond(climb.kernel, climb.ir, budget=LONG_WORK):
+        cpu = climb.executor.name == "cpu"
+        if cpu and (sizes in climb.checked or not bearable_size(climb, sizes)):
+            continue
+        name = f"beyond-{'x'.join(map(str, sizes.values()))}"
+        case = like.model_copy(update={"id": name, "dims": sizes, "seed": like.seed + 104_729})
+        left = until - time.monotonic()
+        if left <= 0 or isinstance(climb.suite.answers([case], deadline_s=left), ReferenceFault):
+            continue
+        try:
+            run_cases(climb, "shapes", [case], climb.executor, "plain", limit_s=max(left, 1.0))
+        except Ending as end:
+            if end.failure.is_candidates and end.failure.class_ not in {"timeout", "resources"}:
+                raise
+        else:
+            ran += 1
+    climb.covered = {**covered, "cases": covered.get("cases", 0) + ran}
+    return f"; {ran} beyond limits of the plan" if ran else ""
 
 
 def _on_other_devices(climb: Climb, cases: list[Case]) -> str:
@@ -207,7 +240,8 @@ def target_stage(climb: Climb) -> str:
         note = "; reduced to what this CPU bears" if climb.scaled else ""
         cases = climb.suite.cases("target", target=dims)
         try:
-            return run_cases(climb, "target", cases, climb.executor, "plain") + note
+            detail = run_cases(climb, "target", cases, climb.executor, "plain") + note
+            return detail + _of_equal_values(climb, cases[0])
         except Ending as end:
             smaller = climb.suite.scaled_target(max(work(climb.ir, dims) // 8, 100_000))
             # A slow CPU and little memory are not the kernel's fault: only a size that must be quick convicts it.
@@ -216,6 +250,16 @@ def target_stage(climb: Climb) -> str:
             dims = smaller
     msg = "the last try returns or raises"
     raise StateError(msg)
+
+
+def _of_equal_values(climb: Climb, case: Case) -> str:
+    """Run the target once more with equal values, where that is cheap: one bin gets all, a narrow counter overflows."""
+    regimes = {c.regime for c in climb.suite.cases("values", tunables=climb.tunables)}
+    if "equal" not in regimes or work(climb.ir, case.dims) > _EQUAL_WORK:
+        return ""
+    equal = case.model_copy(update={"id": f"{case.id}-equal", "regime": "equal"})
+    run_cases(climb, "target", [equal], climb.executor, "plain")
+    return "; also of equal values"
 
 
 def _target_on_device(climb: Climb) -> str:
@@ -229,7 +273,8 @@ def _target_on_device(climb: Climb) -> str:
         note = "; reduced to what memory holds" if climb.scaled else ""
         cases = climb.suite.cases("target", target=dims)
         try:
-            return run_cases(climb, "target", cases, climb.executor, "plain") + note
+            detail = run_cases(climb, "target", cases, climb.executor, "plain") + note
+            return detail + _of_equal_values(climb, cases[0])
         except Ending as end:
             needed, usable = (end.failure.evidence.get(f"{n}_bytes") for n in ("needed", "usable"))
             share = 0.8 * usable / needed if needed and usable else 0.25
