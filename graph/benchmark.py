@@ -226,9 +226,8 @@ class Bench:
         task, level, sample = work
         extra = self.order.clarify.get((task.id, level)) or self.order.clarify.get((task.id, None))
         asking = isinstance(extra, Mapping) and not self.order.baseline
-        request = task.request(level)
+        request = task.request(level, as_text(extra) if extra and not asking else "")
         if extra and not asking:
-            request += f"\nClarifications:\n{as_text(extra)}\n"
             row["clarified"] = True
         name = f"{task.id:04d}-{level}-{sample}"
         home = self.results.root / "runs" / name

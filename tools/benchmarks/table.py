@@ -40,6 +40,10 @@ def shown(value: Any) -> str:  # noqa: ANN401 - any JSON value
     return str(value)
 
 
+def _percent(value: float | None) -> str:
+    return "not measured" if value is None else f"{shown(value)} %"
+
+
 def summary_rows(summary: Mapping[str, Any]) -> list[list[str]]:
     """Return the table of figures: a head, one row a level, and the whole."""
     rows = [["level", *(head for head, _ in _COLUMNS)]]
@@ -85,10 +89,10 @@ def facts(document: Mapping[str, Any]) -> list[str]:
         f"suite {document['suite']}, levels {', '.join(document['levels'])}, model {document['model']}, "
         f"executor {document['executor']}, target {document['target']}",
         f"graded by: {', '.join(f'{name} ({n})' for name, n in document['graded_by'].items()) or 'nothing'}",
-        f"our verdict agrees with the benchmark's in {shown(table['agreement_percent'])} % of the decided "
-        f"({shown(table['agreement_percent_of_sound_judges'])} % where its judge has no fault known); wrong among "
-        f"accepted {shown(table['false_acceptances_percent_of_accepted'])} %, rejected among correct "
-        f"{shown(table['false_rejections_percent_of_correct'])} %",
+        f"our verdict agrees with the benchmark's, of the decided: {_percent(table['agreement_percent'])} (where its judge "
+        f"has no fault known: {_percent(table['agreement_percent_of_sound_judges'])}); wrong among accepted: "
+        f"{_percent(table['false_acceptances_percent_of_accepted'])}, rejected among correct: "
+        f"{_percent(table['false_rejections_percent_of_correct'])}",
     ]
     for weak in document.get("weak_judges", ()):
         lines.append(

@@ -91,9 +91,10 @@ class Task(BaseModel):
         """Return the task in words at one level."""
         return {1: self.level1_prompt, 2: self.level2_prompt, 3: self.level3_prompt}[level]
 
-    def request(self, level: Level) -> str:
-        """Return what a model is told: the prompt, and names, dtypes and shapes; nothing else."""
-        lines = [self.prompt(level).strip(), "", "Inputs:", *map(_line, self.inputs), "Outputs:"]
+    def request(self, level: Level, more: str = "") -> str:
+        """Return what a model is told: the prompt, and names, dtypes and shapes; nothing else but `more` words."""
+        words = [self.prompt(level).strip(), *([more.strip()] if more.strip() else [])]
+        lines = [*words, "", "Inputs:", *map(_line, self.inputs), "Outputs:"]
         return "\n".join([*lines, *map(_line, self.outputs)]) + "\n"
 
 

@@ -138,7 +138,9 @@ def test_three_tasks_from_words_to_a_table(tmp_path: Path) -> None:
     (out / "results.jsonl").write_text("\n".join(lines[:2]) + "\n" + lines[2][:40])
     again = bench(out, "--ids", "1,6,11", "--level", "3")
     assert again["overall"]["results"] == 3  # type: ignore[index]
-    assert sorted(p.parent for p in (out / "runs").glob("*/*/manifest.json")) == runs  # it went on with its run
+    assert (
+        sorted(p.parent for p in (out / "runs").glob("*/*/manifest.json")) == runs
+    )  # it went on with its run
 
 
 def test_a_spent_budget_leaves_the_rest_for_later(tmp_path: Path) -> None:
@@ -158,3 +160,18 @@ def test_the_one_shot_baseline_counts_what_has_no_program(tmp_path: Path) -> Non
     (row,) = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert (row["status"], row["func"], row["calls"]) == ("refused", False, 1)
     assert document["model"] == "offline (one-shot)"
+
+
+def test_answers_of_a_file_are_further_words_of_the_prompt(tmp_path: Path) -> None:
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text('{"id": 7, "level": 3, "answers": ["without weight", "eps = 1e-5"]}\n')
+    out = tmp_path / "r"
+    document = bench(out, "--ids", "7", "--level", "3", "--clarify", str(answers))
+    (row,) = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    assert row["clarified"] is True
+    told = (out / row["run"] / "request.txt").read_text()
+    assert told.startswith(
+        "Compute the Layer_Norm kernel on a GPU.\n- without weight\n- eps = 1e-5\n\nInputs:\n"
+    )
+    assert document["overall"]["clarified"] == 1  # type: ignore[index]
+    assert document["clarified"] is True
