@@ -96,8 +96,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=None, help="stop after this time")
     parser.add_argument("--out", type=Path, default=None, help="append one JSON line for each verdict")
     parser.add_argument(
-        "--workers", type=int, default=1, help="processes side by side, each with cores of its own"
+        "--workers", type=int, default=1, help="processes side by side; on the CPU each has cores of its own"
     )
+    parser.add_argument("--no-sanitizer", action="store_true", help="leave out the sanitizer stage of a GPU")
     given = parser.parse_args()
     if given.workers > 1:
         return side_by_side(given.workers, sys.argv[1:], own_cores=given.executor == "cpu")

@@ -19,18 +19,18 @@ from cuda_harness.state.lineage import base_of
 from cuda_harness.state.settings import Settings
 
 REQUESTS = {
-    "relu": "relu of 2^25 floats",
-    "axpy": "axpy of 2^25 floats",
-    "softmax": "softmax of each row of a float32 matrix, 32768 x 1024",
-    "layer_norm": "layer norm over each row of a float32 matrix, 8192 x 4096",
+    "softmax": "softmax of each row of a float32 matrix, 16384 x 1024",
+    "layer_norm": "layer norm over each row of a float32 matrix, 4096 x 4096",
     "row_sum": "sum of each row of a float32 matrix, 8192 x 4096",
     "column_sum": "sum of each column of a float32 matrix, 8192 x 4096",
     "total": "sum of 2^25 floats",
-    "transpose": "transpose an 8192 x 4096 matrix of floats",
-    "scan": "prefix sum of 2^24 floats",
     "matmul": "matmul of 2048 x 2048 matrices",
+    "matvec": "matrix vector product, 8192 x 4096",
+    "scan": "prefix sum of 2^24 floats",
+    "transpose": "transpose a 4096 x 4096 matrix of floats",
+    "relu": "relu of 2^24 floats",
 }
-ROUNDS = 3
+ROUNDS = 2
 
 
 def search(name: str, out: Path, *, seconds: float, executor: str = "cuda") -> dict[str, Any]:
@@ -38,7 +38,7 @@ def search(name: str, out: Path, *, seconds: float, executor: str = "cuda") -> d
     began = time.monotonic()
     result = generate(
         REQUESTS[name], model="offline", executor=executor, out=out / "runs", seed=11,
-        settings=Settings(ladder_seconds=120), budget=Budget(rounds=ROUNDS, branches=2, max_seconds=seconds),
+        settings=Settings(ladder_seconds=120, libraries=False), budget=Budget(rounds=ROUNDS, branches=2, max_seconds=seconds),
     )  # fmt: skip
     attempts = result.state.attempts
     verified = [a for _, a in sorted(attempts.items()) if a.status == "verified"]
