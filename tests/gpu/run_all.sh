@@ -61,7 +61,7 @@ for file in tests/gpu/*timing*.py tests/gpu/*profile*.py; do
   name=$(basename "$file" .py)
   case $name in test_*|\*) continue ;; esac
   room=$(left)
-  room=$((room > 300 ? 300 : room))
+  room=$((room > 430 ? 430 : room))
   section "${name%_report}" "$room" "$python" -m "tests.gpu.$name" "$out" "$((room - 8))"
 done
 room=$(left)
