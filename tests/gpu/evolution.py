@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--executor", default="cuda:auto")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--one", choices=tuple(REQUESTS), help="search for this request in this process")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     given.out.mkdir(parents=True, exist_ok=True)
     if given.one:
         print(json.dumps(search(given.one, given.out, seconds=given.seconds, executor=given.executor)))
