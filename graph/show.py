@@ -1,5 +1,6 @@
 """Documents as plain lines for the terminal; text of others is stripped of control characters."""
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,10 @@ def verdict_lines(verdict: "Verdict") -> list[str]:
             lines.append(f"  -> mend {plain(culprit, 100)}; nothing is held against the kernel")
     lines.extend(f"  note: {plain(w, 200)}" for w in verdict.warnings)
     return lines
+
+
+_GOES_ON = frozenset({"budget", "model_failed", "environment", "interrupted"})
+"""Stops after which `resume` has something left to do."""
 
 
 def document_lines(document: Mapping[str, Any]) -> list[str]:
@@ -69,7 +74,14 @@ def document_lines(document: Mapping[str, Any]) -> list[str]:
     if kernel:
         lines.append(f"kernel: {kernel['path']}")
         lines.append(f"plan: {kernel['plan']}")
+    elif document.get("attempt") is not None:
+        lines.append(
+            f"came furthest: {document['run_dir']}/attempts/{document['attempt']:03d}/kernel.cu, with its verdict.json"
+        )
     lines.append(f"evidence: {document['run_dir']}")
+    if stop["reason"] in _GOES_ON or (found and found["outcome"] == "undecided"):
+        more = " --rounds MORE" if stop["detail"].endswith("rounds are done") else ""
+        lines.append(f"go on with it: cuda-harness resume {shlex.quote(str(document['run_dir']))}{more}")
     return lines
 
 

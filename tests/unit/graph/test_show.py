@@ -26,6 +26,17 @@ def test_a_result_is_summed_up_with_its_ladder_and_unknowns(tmp_path: Path) -> N
         assert part in text
 
 
+def test_a_run_without_a_kernel_names_what_came_furthest_and_how_to_go_on(tmp_path: Path) -> None:
+    document = json.loads((finished_run(tmp_path) / "result.json").read_text())
+    assert "resume" not in "\n".join(document_lines(document))
+    failed = {**document, "status": "failed", "kernel": None, "attempt": 2, "run_dir": "runs/a b"}
+    text = "\n".join(document_lines({**failed, "stop": {"reason": "budget", "detail": "all calls are made"}}))
+    assert "came furthest: runs/a b/attempts/002/kernel.cu" in text
+    assert "go on with it: cuda-harness resume 'runs/a b'" in text
+    rounds = {**document, "stop": {"reason": "budget", "detail": "3 of 3 rounds are done"}}
+    assert document_lines(rounds)[-1].endswith("--rounds MORE")
+
+
 def test_the_filter_keeps_runs_by_role_and_by_attempt() -> None:
     node = {
         "name": "coder",
