@@ -164,14 +164,14 @@ def test_the_one_shot_baseline_counts_what_has_no_program(tmp_path: Path) -> Non
 
 def test_answers_of_a_file_are_further_words_of_the_prompt(tmp_path: Path) -> None:
     answers = tmp_path / "answers.jsonl"
-    answers.write_text('{"id": 7, "level": 3, "answers": ["without weight", "eps = 1e-5"]}\n')
+    answers.write_text('{"id": 11, "level": 3, "answers": ["in any order", "eps = 1e-5"]}\n')
     out = tmp_path / "r"
-    document = bench(out, "--ids", "7", "--level", "3", "--clarify", str(answers))
+    document = bench(out, "--ids", "11", "--level", "3", "--clarify", str(answers))  # refused at once
     (row,) = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert row["clarified"] is True
     told = (out / row["run"] / "request.txt").read_text()
     assert told.startswith(
-        "Compute the Layer_Norm kernel on a GPU.\n- without weight\n- eps = 1e-5\n\nInputs:\n"
+        "Compute the Matrix_Vector kernel on a GPU.\n- in any order\n- eps = 1e-5\n\nInputs:\n"
     )
     assert document["overall"]["clarified"] == 1  # type: ignore[index]
     assert document["clarified"] is True
