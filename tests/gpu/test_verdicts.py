@@ -88,14 +88,19 @@ def test_a_run_counts_its_gpu_seconds_and_compiles_for_the_device(gpu: Any, tmp_
     assert made.document["target"] == gpu.facts()["arch"]
 
 
-def test_a_limit_of_gpu_seconds_is_kept(tmp_path: Path) -> None:
+def test_a_limit_of_gpu_seconds_stops_a_search_with_its_best_kernel(tmp_path: Path) -> None:
     from cuda_harness.state.budget import Budget
 
     made = generate(
-        REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(), seed=3, budget=Budget(max_gpu_seconds=1e-6),
+        REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(), seed=3,
+        budget=Budget(max_gpu_seconds=1e-6, rounds=3, branches=2),
     )  # fmt: skip
+    stop = made.document["stop"]
+    assert made.status == "verified"
+    assert stop["reason"] == "budget"
+    assert "max_gpu_seconds" in stop["detail"]
     assert made.document["usage"]["gpu_seconds"] > 0
-    assert made.document["stop"]["reason"] in {"budget", "verified"}
+    assert not made.document["branches"]
 
 
 TILE_COPY = """
