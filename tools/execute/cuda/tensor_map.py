@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from cuda_harness.tools.execute.cuda.faults import Failed, fault
 
 _TYPES = {
@@ -35,6 +37,9 @@ def encode(address: int, spec: dict[str, Any]) -> Any:  # noqa: ANN401 - cuda.co
     from cuda.core import TensorMapDescriptorOptions
     from cuda.core.utils import StridedMemoryView
 
+    wrong = why_refused(spec)
+    if wrong:
+        raise Failed(fault("launch_config", f"{_named(spec)}: {wrong}", buffer=spec["buffer"]))
     typestr, own = _TYPES[spec["dtype"]]
     try:
         usual = TensorMapDescriptorOptions(box_dim=tuple(spec["box"]))
@@ -51,11 +56,32 @@ def encode(address: int, spec: dict[str, Any]) -> Any:  # noqa: ANN401 - cuda.co
     except (
         Exception
     ) as exc:  # what the driver refuses has a class of cuda.core's own, which it does not export
-        message = (
-            f"the tensor map of {spec['buffer']!r} (shape {list(spec['shape'])}, box {list(spec['box'])}) is refused: rows must "
-            f"be a multiple of 16 bytes, the box at most 256 a side and within its swizzle's width: {exc}"
-        )
-        raise Failed(fault("launch_config", message, buffer=spec["buffer"])) from exc
+        raise Failed(fault("launch_config", f"{_named(spec)}: {exc}", buffer=spec["buffer"])) from exc
+
+
+def why_refused(spec: dict[str, Any]) -> str:
+    """Return which rule of the driver (CUDA driver API, cuTensorMapEncodeTiled) a descriptor breaks, empty for none."""
+    item = np.dtype(_TYPES[spec["dtype"]][0]).itemsize
+    shape, box = list(spec["shape"]), list(spec["box"])
+    if not 1 <= len(shape) <= 5 or len(box) != len(shape):
+        return "1 to 5 axes, and a box of as many"
+    stride = item
+    for size in reversed(shape[1:]):
+        stride *= size
+        if stride % 16:
+            return f"strides must be multiples of 16 bytes, here one is {stride}"
+    if any(not 1 <= side <= 256 for side in box):
+        return "each side of the box is 1 to 256"
+    width = box[-1] * item
+    if width % 16:
+        return f"the box's innermost side must be a multiple of 16 bytes, here it is {width}"
+    if spec["swizzle"] != "none" and width > int(str(spec["swizzle"]).removesuffix("B")):
+        return f"the box's innermost side has {width} bytes, more than the swizzle's {spec['swizzle']}"
+    return ""
+
+
+def _named(spec: dict[str, Any]) -> str:
+    return f"the tensor map of {spec['buffer']!r} (shape {list(spec['shape'])}, box {list(spec['box'])})"
 
 
 def _member(value: Any, name: str) -> Any:  # noqa: ANN401 - an enumeration of cuda.core, which does not export it
