@@ -1,14 +1,22 @@
 """Forms of formulas that are better written another way: small arguments of exp and log, reversed indices."""
 
+import dataclasses
+
 from cuda_harness.tools.formula.nodes import (
+    Access,
     Binary,
     Call,
     Name,
     Negate,
     Node,
     Num,
+    Reduce,
     Statement,
+    bound_variables,
+    free_variables,
     rebuild,
+    substitute,
+    walk,
 )
 
 
@@ -19,6 +27,37 @@ def reversed_index(node: Node, variables: set[str]) -> str | None:
             return variable
         case _:
             return None
+
+
+def with_own_indices(indices: tuple[str, ...], value: Node) -> Node:
+    """Return a right side in which a sum over an index of the left side has an index of its own: `y[k] = x[k]/sum_k x[k]`.
+
+    Only where the index is also met outside of the sum: else the left side would be the mistake.
+    """
+    taken = {
+        *indices,
+        *bound_variables(value),
+        *(n.name for n in walk(value) if isinstance(n, Name | Access)),
+    }
+    outside = free_variables(value, frozenset(indices))
+
+    def fresh(name: str) -> Name:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return Name(name)
+
+    def settle(node: Node) -> Node:
+        node = rebuild(node, settle)
+        if not isinstance(node, Reduce) or node.bound is not None:
+            return node
+        own = {v: fresh(v) for v in node.variables if v in indices and v in outside}
+        if not own:
+            return node
+        variables = tuple(own[v].name if v in own else v for v in node.variables)
+        return dataclasses.replace(node, variables=variables, body=substitute(node.body, dict(own)))
+
+    return settle(value)
 
 
 def steadied(node: Node) -> Node:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
+from cuda_harness.agents.llm.offline.planning.formula_forms import with_own_indices
 from cuda_harness.agents.llm.offline.planning.numbers import NUMBER, REAL, read_size
 from cuda_harness.agents.llm.offline.planning.numerals import plain_numbers
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
@@ -86,7 +87,7 @@ def find_formulas(request: str) -> Formulas:
             if not all(re.fullmatch(r"[A-Za-z]\w*", i) for i in indices):
                 msg = f"the left side of {text[match.start() : end]!r} must have plain index variables"
                 raise Refusal(msg)
-        found.statements.append(Statement(match["name"], indices, value))
+        found.statements.append(Statement(match["name"], indices, with_own_indices(indices, value)))
         kept += [text[at : match.start()], " , "]
         at = end
     kept.append(text[at:])

@@ -128,6 +128,7 @@ def product_in_words(request: str) -> str:
         return words
 
     request = _TURNED.sub(r" transpose ", request)
+    request = _ROW_TIMES.sub(lambda _m: " vector matrix product ", request)
     request = _FACTORS.sub(turned, request)
     request = _PAIR.sub(r"\1 @ \2", request)
     request = _AFFINE.sub(affine, request)
@@ -140,6 +141,10 @@ _TURNED = re.compile(
     rf"(?<![\w\])])[A-Z]\s*=\s*[A-Z]{_T}(?=\s*$|[.,;:)]|\s+(?:with|for|where|of|in|and|on|using)\b)"
 )
 """`B = A^T`."""
+_ROW_TIMES = re.compile(
+    rf"(?<![\w\])=])(?<!=\s)[a-z]{_T}\s*[@*]?\s*[A-Z](?=\s*$|[.,;:)]|\s+(?:with|for|where|of|in|and|on|using)\b)"
+)
+"""`x^T A`."""
 _FACTORS = re.compile(
     rf"(?<![\w\])=])(?<!=\s)(?P<a>[A-Z])(?:(?P<at>{_T})\s*[@*]?\s*(?!(?P=a)\b)(?P<b>[A-Z])|\s+(?!(?P=a)\b)(?P<c>[A-Z])(?P<bt>{_T}))(?=\s*$|[.,;:)]|\s+(?:with|for|where|of|in|and|on|using)\b)"
 )

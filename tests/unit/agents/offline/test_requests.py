@@ -31,6 +31,8 @@ COMMON: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("fp16 GEMM 256x256x256", _PRODUCT, {"m": 256, "n": 256, "k": 256}),
     ("out[batch, col] = sum_k x[batch, k]*w[k, col], batch = 32, col = 20, k = 50", "out[batch,col] = sum_k x[batch,k]*w[k,col]", {"m": 32, "n": 20, "k": 50}),
     ("O[q, d] = sum_k P[q, k] V[k, d], q = 16, d = 8, k = 50", "O[q,d] = sum_k P[q,k]*V[k,d]", {"m": 16, "n": 8, "k": 50}),
+    ("y[row, k] = x[row, k] / sum_k x[row, k], row = 20 and k = 50", "y[row,k] = x[row,k]/(sum_{k_} x[row,k_])", {"rows": 20, "cols": 50}),
+    ("Compute x^T A for a 300x200 matrix A", "y[j] = sum_i x[i]*a[i,j]", {"rows": 300, "cols": 200}),
     ("Find the maximum and its index in an array of 1000 floats", "argmax = argmax_i x[i]", {"n": 1000}),
     ("Compute the total of all entries of a 3-D array of shape (10, 20, 30)", "sum = sum_{b,i,j} x[b,i,j]", {"batch": 10, "rows": 20, "cols": 30}),
     ("Clamp each element of a float array of length 1000 between 0 and 6", "y[i] = clamp(x[i], 0, 6)", {"n": 1000}),
