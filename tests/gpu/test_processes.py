@@ -103,7 +103,7 @@ def test_two_runs_of_the_program_at_once(tmp_path: Path) -> None:
         subprocess.Popen(
             [sys.executable, "-m", "cuda_harness", "generate", r, "--model", "offline", "--executor", "cuda:0", "--rounds", "0",
              "--out", str(tmp_path / str(i)), "--json"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "CUDA_HARNESS_LIBRARIES": "false"},
         )
         for i, r in enumerate(requests)
     ]  # fmt: skip
@@ -201,7 +201,7 @@ def test_two_runs_at_once_have_a_gpu_each(names: tuple[str, str], tmp_path: Path
         subprocess.Popen(
             [sys.executable, "-m", "cuda_harness", "generate", "Softmax over each row of a float32 matrix with 2000 rows and 3000 columns.",
              "--model", "offline", "--executor", name, "--rounds", "1", "--out", str(tmp_path / str(i)), "--json"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "CUDA_HARNESS_LIBRARIES": "false"},
         )
         for i, name in enumerate(names)
     ]  # fmt: skip

@@ -82,7 +82,9 @@ def test_a_race_that_no_cpu_has_seen_is_rejected(judged: Judge) -> None:
 
 
 def test_a_run_counts_its_gpu_seconds_and_compiles_for_the_device(gpu: Any, tmp_path: Path) -> None:
-    made = generate(REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(), seed=3)
+    made = generate(
+        REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(libraries=False), seed=3
+    )
     assert made.status == "verified", made.stop
     assert 0 < made.document["usage"]["gpu_seconds"] < 300
     assert made.document["target"] == gpu.facts()["arch"]
@@ -92,7 +94,7 @@ def test_a_limit_of_gpu_seconds_stops_a_search_with_its_best_kernel(tmp_path: Pa
     from cuda_harness.state.budget import Budget
 
     made = generate(
-        REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(), seed=3,
+        REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(libraries=False), seed=3,
         budget=Budget(max_gpu_seconds=1e-6, rounds=3, branches=2),
     )  # fmt: skip
     stop = made.document["stop"]
