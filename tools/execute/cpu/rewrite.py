@@ -355,7 +355,8 @@ class _Walk:
         self.edits.append((self.starts[first], self.starts[first], "SIM_FENCE "))
         self.edits.append((self.starts[at], self.starts[at], "SIM_IN_ORDER "))
         told = "".join(f" SIM_GLOBAL({n})" for n in names)
-        self.edits.append((self._end(end), self._end(end), f"{told} SIM_FENCE"))
+        gap = " " if self.source[self._end(end) : self._end(end) + 1].strip() else ""
+        self.edits.append((self._end(end), self._end(end), f"{told} SIM_FENCE{gap}"))
 
     # ---- shared variables ----
     def _shared(self, at: int) -> int:

@@ -105,6 +105,10 @@ def test_return_of_a_kernel_is_announced_and_that_of_a_lambda_is_not() -> None:
     assert "early" not in lines[3]
 
 
+def test_a_word_right_after_a_device_variable_stays_a_word() -> None:
+    assert "SIM_FENCE SIM_FENCE" in done("__device__ int v;__device__ int w;").text
+
+
 def test_one_line_constant_becomes_a_definition() -> None:
     text = done('extern "C" __constant__ float t[9];\nextern "C" __device__ float f(float);\n').text
 
