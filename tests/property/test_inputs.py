@@ -188,6 +188,28 @@ def test_a_given_distribution_is_a_domain_in_every_regime(name: str, regime: str
     assert holds(value)
 
 
+@pytest.mark.parametrize("name", ["normal", "uniform", "integers", "sorted", "positive"])
+def test_equal_values_occur_in_every_domain_that_can_have_them(name: str) -> None:
+    dtype, spec, _ = DOMAINS[name]
+    ir = make_ir([{"name": "n", "value": 40}], dtype=dtype)
+    specs = Inputs.from_json({"x_": {"distribution": name, **spec}}, where="inputs.json")
+
+    value = draw(ir, specs, Case(id="c", stage="values", dims={"n": 40}, regime="ties", seed=3))["x_"]
+
+    assert len(np.unique(value)) < value.size
+
+
+def test_what_half_rounds_to_zero_is_still_positive() -> None:
+    ir = make_ir([{"name": "n", "value": 40}], dtype="float16")
+    specs = Inputs.from_json(
+        {"x_": {"distribution": "positive", "low": 0, "high": 1e-8}}, where="inputs.json"
+    )
+
+    value = draw(ir, specs, Case(id="c", stage="values", dims={"n": 40}, seed=3))["x_"]
+
+    assert (value > 0).all()
+
+
 @given(rows=st.integers(0, 50), entries=st.integers(0, 90), seed=st.integers(0, 2**32))
 @settings(deadline=None)
 def test_csr_offsets_are_offsets(rows: int, entries: int, seed: int) -> None:

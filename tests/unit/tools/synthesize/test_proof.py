@@ -217,6 +217,19 @@ def test_operands_of_fewer_bits_are_honest_where_the_policy_allows_them(
     assert proof.honest.get(name) is (None if policy == "strict" else True)
 
 
+@pytest.mark.parametrize("rule", [{"mode": "exact"}, {"mode": "close", "rtol": 1e-6}])
+def test_an_output_with_a_rule_of_its_own_is_bound_by_it_whatever_the_policy(
+    runner: ReferenceRunner, rule: dict[str, Any]
+) -> None:
+    problem = Problem(("n",), ("n",), "y = np.sort(x)", {}, {}, rule=rule)
+    proof = prove(a_suite(runner, problem, weak=False, numerics={"precision": "allow_tf32"}), comparer)
+
+    assert isinstance(proof, SuiteProof)
+    assert proof.passed, proof.honest
+    assert "TF32 or half operands" not in proof.honest
+    assert "states how each output is compared" in proof.skipped["TF32 or half operands"]
+
+
 def test_bfloat16_operands_are_honest_where_the_problem_holds_bfloat16(runner: ReferenceRunner) -> None:
     w = {"name": "w", "role": "in", "dtype": "bfloat16", "shape": ["n", "n"]}
     problem = Problem(
