@@ -17,6 +17,8 @@ MAX_OUTPUT = 1 << 20
 """Bytes kept of each stream: the head and the tail."""
 _FULL = 0.9
 """Share of its time for which a program that was ended must have run, to be the one at fault."""
+PARENT = "CUDA_HARNESS_PARENT"
+"""Variable with the process id of whoever starts a native program of ours (tools/execute/cpu/native/closing.h)."""
 _PR_SET_PDEATHSIG = 1
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "PYTHONPATH")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -102,6 +104,7 @@ def run(
     cancel: threading.Event | None = None,
     pass_fds: Sequence[int] = (),
     patience: float = 1.0,
+    ends_itself: bool = False,
 ) -> Finished:
     """Run a program to its end, its deadline or a cancellation; its output is read while it lives.
 
@@ -116,11 +119,16 @@ def run(
         pass_fds: Descriptors the child inherits.
         patience: How many times `timeout_s` may pass for a program that wants to run and had less processor time than
             that: a busy machine is not the program's fault. 1: none.
+        ends_itself: The program asks the kernel itself to be ended with us, as our native ones do when `PARENT` tells
+            them who we are. Nothing runs between fork and exec then, and no page of this process is copied.
 
     Raises:
         ProgramMissing: If the program does not exist or does not start; the caller knows the remedy.
     """
     began = time.monotonic()
+    environment = dict(env) if env is not None else allowed_environment()
+    if ends_itself:
+        environment[PARENT] = str(os.getpid())
     try:
         process = subprocess.Popen(
             [str(a) for a in argv],
@@ -128,10 +136,10 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=cwd,
-            env=dict(env) if env is not None else allowed_environment(),
+            env=environment,
             start_new_session=True,
             pass_fds=tuple(pass_fds),
-            preexec_fn=die_with_parent,
+            preexec_fn=None if ends_itself else die_with_parent,
         )
     except OSError as exc:  # absent, not executable, of another machine
         msg = f"cannot start {str(argv[0])!r}: {exc.strerror}"

@@ -16,6 +16,7 @@ from cuda_harness.tools.execute.cpu.build import BuildCache, launcher
 from cuda_harness.tools.execute.cpu.contain import Bounds, bubblewrap, compile_argv, compiler_environment
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.execute.protocol import JobFault, JobNotRun, JobOk
+from cuda_harness.tools.process import PARENT as PARENTS_ID
 from cuda_harness.tools.process import Finished, run
 
 BASH = "/bin/bash"
@@ -41,6 +42,17 @@ def test_its_folder_and_the_system_are_there(program: Path, tmp_path: Path) -> N
 
     assert done.ok, done
     assert (tmp_path / "file").read_bytes() == b"made\n\x7fELF"
+
+
+def test_nothing_is_started_for_a_parent_that_has_ended(program: Path, tmp_path: Path) -> None:
+    command = compile_argv(program, [BASH, "-c", "echo made > file"], Bounds((), tmp_path, 10), unsafe=False)
+    environment = compiler_environment("/usr/bin/g++", tmp_path)
+
+    orphan = run(command, timeout_s=30, cwd=tmp_path, env={**environment, PARENTS_ID: "1"})
+    child = run(command, timeout_s=30, cwd=tmp_path, env=environment, ends_itself=True)
+
+    assert (orphan.returncode, child.returncode) == (71, 0)
+    assert (tmp_path / "file").exists()
 
 
 def test_no_key_of_the_users_environment_is_there(

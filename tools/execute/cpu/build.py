@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Literal
 
 from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
-from cuda_harness.tools.execute.cpu.contain import NO_SECCOMP, Bounds, compile_argv, compiler_environment
+from cuda_harness.tools.execute.cpu.contain import (
+    NO_SECCOMP,
+    Bounds,
+    bubblewrap,
+    compile_argv,
+    compiler_environment,
+)
 from cuda_harness.tools.process import Finished, ProgramMissing, run
 
 HERE = Path(__file__).resolve().parent
@@ -376,7 +382,8 @@ def _compile(
     """
     bounds = Bounds((INCLUDE, NATIVE, PRELUDE, *readable), folder, cpu_s)
     command = compile_argv(launcher(cache), argv, bounds, unsafe=cache.unsafe)
-    done = run(command, timeout_s=timeout_s, cwd=folder, env=compiler_environment(argv[0], folder))
+    environment = compiler_environment(argv[0], folder)
+    done = run(command, timeout_s=timeout_s, cwd=folder, env=environment, ends_itself=bubblewrap() is None)
     if done.returncode == NO_SECCOMP:
         msg = "the compiler cannot be contained here: seccomp filters do not work"
         raise SandboxUnavailable(msg, remedy="use a kernel with seccomp, or --unsafe-exec for code you trust")

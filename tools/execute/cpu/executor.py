@@ -220,6 +220,7 @@ class CpuExecutor:
                 [*wrapped, str(program), str(job_read), str(memory), str(result_write)],
                 timeout_s=job.deadline_s, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, max_output=65_536,
                 pass_fds=(job_read, memory, result_write), cancel=self._cancel, patience=_PATIENCE,
+                ends_itself=not wrapped,
             )  # fmt: skip
         finally:
             os.close(job_read)

@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
   int at = 5;
   for (; at + 1 < argc && strcmp(argv[at], "--") != 0; at += 2) (argv[at][1] == 'w' ? writable : readable).push_back(argv[at + 1]);
   if (at + 1 >= argc) return 64;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  end_with_parent();
   bound(RLIMIT_CPU, strtoul(argv[2], nullptr, 10));
   bound(RLIMIT_AS, strtoul(argv[3], nullptr, 10));
   bound(RLIMIT_FSIZE, strtoul(argv[4], nullptr, 10));

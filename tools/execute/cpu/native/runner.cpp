@@ -557,7 +557,7 @@ int main(int argc, char **argv) {
   if (argc != 4) return 64;
   const int job_fd = atoi(argv[1]), memory_fd = atoi(argv[2]);
   g_result_fd = atoi(argv[3]);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  end_with_parent();
   std::string text;
   char chunk[65536];
   for (ssize_t n; (n = read(job_fd, chunk, sizeof chunk)) > 0;) text.append(chunk, (size_t)n);
