@@ -61,9 +61,10 @@ def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
 
 
 def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
-    """Run sizes at which all warps have work and blocks take several turns; where the plan asks, with one multiprocessor.
+    """Run the fewest elements there may be, then sizes at which all warps have work and blocks take several turns.
 
-    What idle warps leave in shared memory is zero each time, and a race that writes the same value is none.
+    One to seven elements are less than a vector, or one vector and a tail. What idle warps leave in shared memory is
+    zero each time, and a race that writes the same value is none; where the plan asks, there is one multiprocessor.
     """
     shapes = climb.suite.cases("shapes", tunables=climb.tunables)
     largest = [c.dims for c in shapes if work(climb.ir, c.dims) <= _WORK][-2:]
@@ -72,9 +73,12 @@ def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
     wide = [
         {**some, d.name: min(around(d, (4 * threads + 2,), most=MOST))} for d in climb.ir.dims if not d.fixed
     ]
+    least = {d.name: d.value if d.fixed else around(d, (1,), most=64)[0] for d in climb.ir.dims}
+    last = next((d for d in reversed(climb.ir.dims) if not d.fixed), None)
+    some_more = [{**least, last.name: n} for n in (3, 5) if last.admits(n)] if last is not None else []
     cases = [
         _at(done, s, "normal")
-        for s in (*wide, *largest)
+        for s in (least, *some_more, *wide, *largest)
         if admitted(climb.ir, s) and work(climb.ir, s) <= _WORK
     ]
     persistent = "num_sms" in climb.kernel.plan.model_dump_json()

@@ -125,3 +125,18 @@ def test_sizes_go_beyond_what_a_plan_may_take_for_a_limit() -> None:
     assert any(-(-s["n"] // 1024) > 128 for s in found)
     assert any(s["a"] * s["b"] > 1024 for s in found)
     assert not beyond(Kernel(source="", plan=plan), ir, budget=4)
+
+
+def test_the_fewest_elements_are_tried_where_none_are_allowed() -> None:
+    """With sizes from zero on, random sizes hardly ever are one to seven elements in all."""
+    ir = {
+        **IR, "dims": [{"name": "r", "value": 64, "min": 0}, {"name": "n", "value": 64, "min": 0}],
+        "tensors": [{**t, "shape": ["r", "n"]} for t in IR["tensors"]],
+    }  # fmt: skip
+    plan = {
+        "steps": [{**PLAN["steps"][0], "grid": ["max(1, cdiv(r * n, 64))"], "args": ["x", "y", "a", "r * n"]}]
+    }
+    executor = ScriptedExecutor()
+    found = verdict(executor, ir=ir, plan=plan)
+    assert found.accepted, found.failure
+    assert {1, 3, 5} <= sizes_in_check_mode(executor)
