@@ -85,7 +85,7 @@ def test_a_secret_reaches_neither_file_nor_server(tmp_path: Path) -> None:
         assert "sk-abcdef" not in text
 
 
-@pytest.mark.parametrize(("status", "delay_s"), [(500, 0.0), (202, 30.0)], ids=["refuses", "hangs"])
+@pytest.mark.parametrize(("status", "delay_s"), [(500, 0.0), (202, 300.0)], ids=["refuses", "hangs"])
 def test_an_upload_that_fails_never_touches_the_run(tmp_path: Path, status: int, delay_s: float) -> None:
     began = time.monotonic()
     with langsmith_server(status=status, delay_s=delay_s) as server:
@@ -93,5 +93,7 @@ def test_an_upload_that_fails_never_touches_the_run(tmp_path: Path, status: int,
         took = time.monotonic() - began
 
     assert document["status"] == "verified"
-    assert took - document["usage"]["seconds"] < 30
+    assert (
+        took - document["usage"]["seconds"] < 150
+    )  # seconds where a processor is free; the server would take five minutes
     assert {"cuda_harness", "deliver"} <= {r["name"] for r in read_trace(run)}

@@ -224,7 +224,7 @@ def test_a_bomb_for_the_compiler_ends_soon_and_blames_nobody_else(
 
 
 def test_without_any_sandbox_nothing_foreign_is_compiled(
-    cpu: CpuExecutor, builds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cpu: CpuExecutor, own_builds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A launcher that reports what the real one does where seccomp is missing."""
     Case("warm", "y[0] = 9.0f;", shape=Shape(n=1, block=(1, 1, 1)), mode="plain").run(cpu)
@@ -236,12 +236,12 @@ def test_without_any_sandbox_nothing_foreign_is_compiled(
     )
     refusing.chmod(0o755)
     monkeypatch.setattr("cuda_harness.tools.execute.cpu.build.launcher", lambda _cache: refusing)
-    case = Case("any", "y[0] = 8.0f;", shape=Shape(n=1, block=(1, 1, 1)), mode="plain")
+    case = Case("any", "y[0] = 8.5f;", shape=Shape(n=1, block=(1, 1, 1)), mode="plain")
 
     with pytest.raises(SandboxUnavailable) as caught:
-        case.run(CpuExecutor(cache=builds))
+        case.run(CpuExecutor(cache=own_builds))
     assert caught.value.remedy
-    result = case.run(CpuExecutor(cache=builds, unsafe=True))
+    result = case.run(CpuExecutor(cache=own_builds, unsafe=True))
     assert isinstance(result, JobOk), result
 
 
