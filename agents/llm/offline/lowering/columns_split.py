@@ -75,10 +75,10 @@ def lower_split(building: Building, primitive: Primitive, style: Style) -> None:
     term = Emitter(text, primitive.bound, dict(index), primitive.dtype, loaded=packs).value(node.body)
     count, size = text.size(length), text.size(total)
     stripes = text.size(f"cdiv({total}, 32*{width})")
-    merge = reduction.merge("acc[k]", "parts[w][threadIdx.x][k]")
+    merge = reduction.merge("acc[k]", "parts[w][k][threadIdx.x]")
     bounds = "32 * DEPTH" if style.has("launch_bounds") else ""
     building.add(text, f"""{text.signature(bounds=bounds)} {{
-  __shared__ {real} parts[DEPTH][32][VEC];
+  __shared__ {real} parts[DEPTH][VEC][32];  // neighbouring lanes meet neighbouring banks
   const int64_t flat = ((int64_t)(blockIdx.x % {stripes}) * 32 + threadIdx.x) * VEC;
   const int split = blockIdx.x / {stripes};
   {real} acc[VEC];
@@ -95,7 +95,7 @@ def lower_split(building: Building, primitive: Primitive, style: Style) -> None:
       }}
     }}
   }}
-  for (int k = 0; k < VEC; ++k) parts[threadIdx.y][threadIdx.x][k] = acc[k];
+  for (int k = 0; k < VEC; ++k) parts[threadIdx.y][k][threadIdx.x] = acc[k];
   __syncthreads();
   if (threadIdx.y == 0 && flat < {size}) {{
     for (int w = 1; w < DEPTH; ++w) {{
