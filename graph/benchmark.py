@@ -83,7 +83,11 @@ class Bench:
             ConfigError: If `out` holds results of something else.
         """
         # A task's time is set beside its own reference; PyTorch's would take a minute a task.
-        self.order, self.settings, self._report = order, settings.model_copy(update={"libraries": False}), report
+        self.order, self.settings, self._report = (
+            order,
+            settings.model_copy(update={"libraries": False}),
+            report,
+        )
         self._local = threading.local()
         self._executors: list[Executor] = []
         self._lock = threading.Lock()
