@@ -21,9 +21,7 @@ from cuda_harness.state.settings import Settings
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.runnables import RunnableConfig
-    from langgraph.graph.state import CompiledStateGraph
 
-    from cuda_harness.agents.context import Services
     from cuda_harness.graph.result import RunResult
     from cuda_harness.tools.archive.run_folder import RunFolder
     from cuda_harness.tools.execute.protocol import Executor
@@ -186,18 +184,6 @@ def resume(
     return _drive(folder, context, None, force=force, answer=answer)
 
 
-def _keep_settings(folder: "RunFolder", settings: Settings) -> bool:
-    """Note what a resumed run is given from now on; return whether its budget or its model is another one."""
-    manifest = folder.read_json("manifest.json")
-    before = Settings.model_validate({k: v for k, v in manifest["settings"].items() if v is not None})
-    manifest["settings"] = settings.model_dump(mode="json")
-    folder.write_json("manifest.json", manifest)
-    return settings.budget != before.budget or (settings.model, settings.models) != (
-        before.model,
-        before.models,
-    )
-
-
 def verify(
     bundle: str | Path,
     *,
@@ -271,6 +257,7 @@ def _drive(
     from cuda_harness.graph.build import build_graph
     from cuda_harness.graph.outcome import deliver, waiting
     from cuda_harness.graph.result import RunResult
+    from cuda_harness.graph.resuming import answered, reopen, require_same_run
     from cuda_harness.graph.sameness import note_circumstances
     from cuda_harness.graph.waiting import interruptible
     from cuda_harness.state.harness import HarnessState
@@ -288,10 +275,10 @@ def _drive(
         graph = build_graph(checkpointer)
         if start is None:
             if not force:
-                _require_same(graph, config, services)
-            start = _reopen(graph, config, folder, context)
+                require_same_run(graph, config, services)
+            start = reopen(graph, config, folder, context)
         note_circumstances(services)
-        given = _answered(graph, config, answer) or start
+        given = answered(graph, config, answer) or start
         try:
             interruptible(
                 lambda: graph.invoke(given, config, context=context, durability="sync"), context.cancelled
@@ -315,77 +302,6 @@ def _drive(
         finally:
             context.close(str(folder.root))
     return RunResult(state, context)
-
-
-def _answered(
-    graph: "CompiledStateGraph[Any, Any, Any, Any]",
-    config: "RunnableConfig",
-    answer: Mapping[str, str] | None,
-) -> Any:  # noqa: ANN401 - LangGraph's Command, or nothing
-    """Return the answer as the graph takes it, `None` without one; raises ConfigError when nothing was asked."""
-    if answer is None:
-        return None
-    from langgraph.types import Command
-
-    from cuda_harness.graph.asking import check_answer
-
-    asked = graph.get_state(config).interrupts
-    if not asked:
-        msg = "this run waits for no answer"
-        raise ConfigError(msg, remedy="resume it without one")
-    # Never a bare mapping: LangGraph takes an empty one for no answer, and others for answers by interrupt id.
-    return Command(resume={"answer": check_answer(asked[0].value["assumptions"], answer)})
-
-
-def _require_same(
-    graph: "CompiledStateGraph[Any, Any, Any, Any]", config: "RunnableConfig", services: "Services"
-) -> None:
-    """Pass, or refuse to resume under other conditions; raises ConfigError."""
-    import json
-
-    from cuda_harness.graph.sameness import require_same
-    from cuda_harness.state.serde import sha256
-
-    values = graph.get_state(config).values or {}
-    # Before there is a suite the file may be a plan ahead of the checkpoint: the Planner writes it first.
-    ir = values.get("ir") if values.get("suite") is not None else None
-    planned = KernelIR.model_validate(ir) if ir is not None else None
-    try:
-        require_same(services, ir_sha256=sha256(json.loads(planned.to_json())) if planned else None)
-    except ConfigError:
-        services.context.close(str(services.folder.root))
-        raise
-
-
-def _reopen(
-    graph: "CompiledStateGraph[Any, Any, Any, Any]",
-    config: "RunnableConfig",
-    folder: "RunFolder",
-    context: RunContext,
-) -> dict[str, Any] | None:
-    """Return the input that makes the graph go on: `None` from its last checkpoint, or a fresh start."""
-    snapshot = graph.get_state(config)
-    if not snapshot.values:
-        request = folder.read_text("request.txt").strip()
-        start: dict[str, Any] = {
-            "request": request, "run_id": config["configurable"]["thread_id"], "run_dir": str(folder.root),
-        }  # fmt: skip
-        if folder.exists("ir.json"):
-            start["ir"] = KernelIR.read(folder.path("ir.json"))
-        return start
-    from cuda_harness.graph.resuming import go_on_from, goes_on
-    from cuda_harness.graph.sameness import circumstances
-    from cuda_harness.state.harness import HarnessState
-
-    given = _keep_settings(folder, context.effective)
-    if snapshot.next:
-        return None
-    state = HarnessState.model_validate(snapshot.values)
-    executor = circumstances(context.services(str(folder.root)))["executor"]
-    if goes_on(state, given=given, executor=executor):
-        more, node = go_on_from(state, executor=executor)
-        graph.update_state(config, {"budget": context.effective.budget, **more}, as_node=node)
-    return None
 
 
 @contextlib.contextmanager
