@@ -37,9 +37,11 @@ REFUSED = "the reference refuses inputs that are read so"
 _FIRST = 4
 _FIRST_ELEMENTS = 4_000
 """Cases, and elements of each, on which the reference is asked about misread inputs first."""
+_ASKED_ELEMENTS = 2_000_000
+"""Elements of all questions about misread inputs together, beyond one case of each: large fixed sizes cost seconds."""
 _MORE = 8
 """Further cases for misreadings that were right or within rounding in the first ones."""
-_PROBES = 40
+_PROBES, _LEAST_PROBES = 40, 6
 """Elements of an input that are left out one by one."""
 _ATTEMPTS = 2
 
@@ -127,8 +129,10 @@ def _misread(suite: Suite, trial: Trial, newest: Sequence[Case]) -> dict[str, st
     A few small cases come first; what they have not rejected is asked in others.
     """
     text = narrowing(suite.reference)
-    first = _telling(trial)
+    first = _telling(trial)[:1]
     asked = _readings(suite, trial, first)
+    first = _affordable(trial, _telling(trial), len(asked))
+    asked += _readings(suite, trial, first[1:])
     taps = [_Taps(suite, trial, part) for part in (trial.cases, newest) if part]
     probed = [q for t in taps for q in t.questions]
     truths = suite.ask_each(text, [*(m.question for _, m in asked), *probed])
@@ -148,9 +152,10 @@ def _misread(suite: Suite, trial: Trial, newest: Sequence[Case]) -> dict[str, st
     planted = _plant(trial, asked, truths[: len(asked)], first)
     refused |= {m.name: REFUSED for _, m in asked if m.name not in planted}
     rest = [c for c in trial.cases if c not in first]
-    sample = rest[:: -(-len(rest) // _MORE)] if rest else []
+    open_ = trial.undecided(sorted(planted))
+    sample = _affordable(trial, rest[:: -(-len(rest) // _MORE)] if rest else [], len(open_))
     for names, cases in (
-        (trial.undecided(sorted(planted)), sample),
+        (open_, sample),
         (trial.passed(sorted(planted)), [c for c in rest if c not in sample]),
     ):
         asked = _readings(suite, trial, cases, set(names)) if names else []
@@ -158,6 +163,17 @@ def _misread(suite: Suite, trial: Trial, newest: Sequence[Case]) -> dict[str, st
         if not isinstance(truths, ReferenceFault):
             _plant(trial, asked, truths, cases)
     return refused
+
+
+def _affordable(trial: Trial, cases: Sequence[Case], questions: int) -> list[Case]:
+    """Return the cases, in their order, that may be asked so many questions each; the first always."""
+    kept: list[Case] = []
+    left = _ASKED_ELEMENTS
+    for case in cases:
+        left -= questions * elements(trial.ir, case.dims)
+        if left >= 0 or not kept:
+            kept.append(case)
+    return kept
 
 
 def _readings(
@@ -209,7 +225,9 @@ class _Taps:
         self.case = min(wide, key=lambda c: (c.regime != "normal", elements(suite.ir, c.dims)))
         given = trial.inputs[self.case.id]
         self._tensors = [t for t in suite.ir.inputs if not t.unused][:3]
-        self._parts = [list(probes(suite.specs, t, self.case, given, _PROBES)) for t in self._tensors]
+        affordable = _ASKED_ELEMENTS // max(elements(suite.ir, self.case.dims) * len(self._tensors), 1)
+        most = min(_PROBES, max(_LEAST_PROBES, affordable))
+        self._parts = [list(probes(suite.specs, t, self.case, given, most)) for t in self._tensors]
         self.questions = [q for part in self._parts for q in part]
 
     def plant(self, trial: Trial, truths: Sequence[Truth | None]) -> None:

@@ -93,35 +93,42 @@ class Trial:
             if made is None or made.shape != truth.shape:
                 return "no meaning"
             planted = made.astype(np_dtype(tensor.dtype))
-            apart = self._apart(tensor, planted, truth, answer, subtle=subtle)
-        if apart == "same":
-            return apart
+            same = self._alike(tensor, planted, truth, answer).all()
+        if same:
+            return "same"
         outputs = {**right, tensor.name: planted}
         wrong = self.compare(self.ir, case.dims, outputs, answer, self.inputs[case.id])
-        return apart if wrong is None else "rejected"
+        if wrong is not None:
+            return "rejected"
+        with np.errstate(all="ignore"):
+            return "passed" if self._apart(tensor, planted, truth, answer, subtle=subtle) else "rounding"
 
-    def _apart(self, tensor: Tensor, planted: Array, truth: Array, answer: Answer, *, subtle: bool) -> _State:
-        """Return whether a plant is really wrong in a case: `same`, `rounding`, or `passed` when it is."""
+    def _alike(self, tensor: Tensor, planted: Array, truth: Array, answer: Answer) -> Array:
+        """Return where a plant is the truth, of the elements that are compared."""
+        a, b = self._compared(tensor, planted, answer), self._compared(tensor, truth, answer)
+        return np.asarray((a == b) | ((a != a) & (b != b)))  # noqa: PLR0124 - NaN alone differs from itself
+
+    def _compared(self, tensor: Tensor, value: Array, answer: Answer) -> Array:
         mask = answer.defined.get(tensor.name)
-        a, b = planted.astype(np.float64), truth.astype(np.float64)
-        room = self._room(tensor, answer, subtle=subtle)
-        if mask is not None:
-            a, b, room = a[mask], b[mask], room[mask]
-        if tensor.compare is not None and tensor.compare.mode == "set":
-            a, b = np.sort(a.reshape(-1)), np.sort(b.reshape(-1))
-            room = np.full(a.shape, np.max(room) if room.size else 0.0)
-        alike = (a == b) | (np.isnan(a) & np.isnan(b))
-        if alike.all():
-            return "same"
+        value = value if mask is None else value[mask]
+        if tensor.compare is None or tensor.compare.mode != "set":
+            return value
+        return np.sort(value.reshape(-1).astype(np.float64) if tensor.dtype in FLOATS else value.reshape(-1))
+
+    def _apart(self, tensor: Tensor, planted: Array, truth: Array, answer: Answer, *, subtle: bool) -> bool:
+        """Return whether a plant that was accepted is wrong all the same, by more than rounding."""
         if tensor.dtype not in FLOATS:
-            return "passed"
-        return "rounding" if np.all(alike | (np.abs(a - b) <= room)) else "passed"
+            return True
+        a, b = (self._compared(tensor, v, answer).astype(np.float64) for v in (planted, truth))
+        room = self._compared(tensor, self._room(tensor, answer, subtle=subtle), answer)
+        if tensor.compare is not None and tensor.compare.mode == "set":
+            room = np.full(a.shape, np.max(room, initial=0.0))
+        alike = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= room)
+        return not bool(alike.all())
 
     def _room(self, tensor: Tensor, answer: Answer, *, subtle: bool) -> Array:
         """Return how far a few roundings of the declared arithmetic may move each element."""
         truth = answer.arrays[tensor.name]
-        if tensor.dtype not in FLOATS:
-            return np.zeros(truth.shape)
         unit = max(UNIT_ROUNDOFF[tensor.dtype], accumulation_unit(self.ir, tensor))
         size = np.where(np.isfinite(truth), np.abs(truth), 0.0)
         sense = answer.sensitivity.get(tensor.name, np.zeros(truth.shape))

@@ -167,6 +167,28 @@ def test_inputs_that_a_reference_refuses_are_no_plant(runner: ReferenceRunner) -
     assert proof.passed
 
 
+def test_a_reference_that_dies_of_inputs_read_wrongly_is_asked_only_what_is_in_its_domain(
+    runner: ReferenceRunner,
+) -> None:
+    body = "import os; x.size > 2 and x[-1] == x[-2] != 0 and x[0] != x[-1] and np.ptp(x * 8 % 1) > 0 and os._exit(1); y = a * x"
+    problem = Problem(("n",), ("n",), body, {}, {}, scalars=(SCALE,))
+    proof = prove(a_suite(runner, problem, weak=False), comparer)
+
+    assert isinstance(proof, SuiteProof)
+    assert proof.passed
+    assert {"a ignored", "a hard-coded", "TF32 or half operands"} <= {p.name for p in proof.plants}
+    assert "refuses inputs that are read so: the reference ended" in proof.skipped["off-by-one window (x)"]
+
+
+def test_large_integers_differ_in_their_last_bit(runner: ReferenceRunner) -> None:
+    body = "y = (inputs['x'] > 0) + (np.int64(1) << 60)"
+    proof = prove(a_suite(runner, Problem(("n",), ("n",), body, {}, {}, dtype="int64"), weak=False), comparer)
+
+    assert isinstance(proof, SuiteProof)
+    assert proof.passed
+    assert "reversed" in {p.name for p in proof.plants}, "which float64 could not tell from the truth"
+
+
 def test_equal_values_may_be_chosen_freely_where_the_ir_says_so(runner: ReferenceRunner) -> None:
     problem = PROBLEMS["permuted ties"]
     rule = {"mode": "index", "of": "x", "ties": "any"}
