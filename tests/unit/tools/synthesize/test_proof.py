@@ -170,7 +170,7 @@ def test_inputs_that_a_reference_refuses_are_no_plant(runner: ReferenceRunner) -
 def test_a_reference_that_dies_of_inputs_read_wrongly_is_asked_only_what_is_in_its_domain(
     runner: ReferenceRunner,
 ) -> None:
-    body = "import os; x.size > 2 and x[-1] == x[-2] != 0 and x[0] != x[-1] and np.ptp(x * 8 % 1) > 0 and os._exit(1); y = a * x"
+    body = "import os; x.size > 9 and x[-1] == x[-2] and np.unique(x).size == x.size - 1 and os._exit(1); y = a * x"
     problem = Problem(("n",), ("n",), body, {}, {}, scalars=(SCALE,))
     proof = prove(a_suite(runner, problem, weak=False), comparer)
 
