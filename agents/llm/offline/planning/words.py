@@ -15,10 +15,10 @@ from cuda_harness.agents.llm.offline.planning.details import (
 from cuda_harness.agents.llm.offline.planning.filler import PHRASES, STOP_WORDS, unknown_words
 from cuda_harness.agents.llm.offline.planning.marked import Marked
 from cuda_harness.agents.llm.offline.planning.matrices import transposed_operands
-from cuda_harness.agents.llm.offline.planning.numbers import NUMBER
 from cuda_harness.agents.llm.offline.planning.numerals import plain_numbers
 from cuda_harness.agents.llm.offline.planning.recipe import Recipe
 from cuda_harness.agents.llm.offline.planning.refusal import Refusal
+from cuda_harness.agents.llm.offline.planning.rewordings import reword
 from cuda_harness.agents.llm.offline.planning.shapes import Shaper
 from cuda_harness.agents.llm.offline.planning.sizes import Sizes, read_sizes, take_memory
 from cuda_harness.agents.llm.offline.planning.stages import (
@@ -65,19 +65,6 @@ _SELF: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 
-_MATRIX_OF = re.compile(rf"\b(matri(?:x|ces) (?:of )?(?:size |shape )?)({NUMBER}) by ({NUMBER})(?![\w.])")
-"""`a matrix of 512 by 256` is a shape, also behind `multiply`."""
-_TOGETHER = re.compile(
-    rf"\( ?([mnk]), ?([mnk])(?:, ?([mnk]))? ?\) ?= ?\( ?({NUMBER}), ?({NUMBER})(?:, ?({NUMBER}))? ?\)"
-)
-"""`(m, n, k) = (256, 512, 128)`."""
-_NAMED_SHAPE = re.compile(r"\b([mnk])x([mnk])(?= (?:\w+ )?matri)")
-_LEAST = frozenset({"min", "minimum", "smallest", "lowest", "least"})
-_WITH_INDEX = re.compile(
-    r"\b(?P<which>max|maximum|largest|greatest|biggest|min|minimum|smallest|lowest|least)(?: values?| elements?| entry| numbers?)?"
-    r"(?:,)? (?:and|with|together with|along with|as well as)(?: also)? (?:its|their|the corresponding) (?:index|indices|positions?|locations?)"
-)
-"""A value and where it stands: two results."""
 _WHERE = re.compile(r"\b(?:its|their|the|and|corresponding) (?:index|indices|positions?|locations?)\b")
 
 
@@ -132,10 +119,7 @@ def read_words(request: str, *, known: frozenset[str] = frozenset()) -> Reading:
     text = Marked(normal(request))
     details = Details()
     _read_names(text)
-    text.replace(_TOGETHER, _apart)
-    text.replace(_NAMED_SHAPE, lambda m: f"{m[1]} x {m[2]}")
-    text.replace(_MATRIX_OF, lambda m: f"{m[1]}{m[2]} x {m[3]}")
-    text.replace(_WITH_INDEX, lambda m: f"{m['which']} and arg{'min' if m['which'] in _LEAST else 'max'}")
+    reword(text)
     for phrase in PHRASES:
         text.replace(re.compile(rf"(?<!\w)(?:{phrase})(?!\w)"), lambda m: _phrase(m[0], details))
     if text.take(_FIXED) is not None:
@@ -223,14 +207,6 @@ def assume_dtype(recipe: Recipe, details: Details) -> None:
     """Record the element type where the request names none."""
     if not details.dtype_stated:
         recipe.assume("dtype", "float32", "the request names no element type")
-
-
-def _apart(match: re.Match[str]) -> str | None:
-    """Return names and sizes that stand in two brackets as pairs."""
-    names, values = [[g for g in match.groups()[a:b] if g] for a, b in ((0, 3), (3, 6))]
-    if len(names) != len(values) or len(set(names)) < len(names):
-        return None
-    return " , ".join(f"{n} = {v}" for n, v in zip(names, values, strict=True))
 
 
 def _phrase(phrase: str, details: Details) -> str:
