@@ -1,16 +1,16 @@
 """A suite of tasks through the harness: one run a task and sample, each graded, each line on disk when it is done."""
 
-import json
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from cuda_harness.agents.context import RunContext
+from cuda_harness.graph.entry import gone_on, hand_in, known_of, spec_for
 from cuda_harness.graph.marking import Marking, Report
 from cuda_harness.graph.session import versions
 from cuda_harness.state.budget import Budget
@@ -25,7 +25,6 @@ from cuda_harness.state.errors import (
 from cuda_harness.state.serde import sha256
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.archive.run_folder import new_run_id
-from cuda_harness.tools.benchmarks.binding import bind
 from cuda_harness.tools.benchmarks.clarify import Answers, answers_to, as_text
 from cuda_harness.tools.benchmarks.purse import Purse
 from cuda_harness.tools.benchmarks.results import AGAIN, CUT, UNAVAILABLE, Results, Row, empty_row
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from cuda_harness.graph.result import RunResult
-    from cuda_harness.state.attempt import Attempt
     from cuda_harness.tools.execute.protocol import Executor
 
 Work = tuple[Task, Level, int]
@@ -43,8 +41,6 @@ ENOUGH = 5
 """Failures of the provider in a row after which the suite stops."""
 _NOTHING = {"comp": False, "func": False, "func_official": False}
 """The grade of a result without a program: a failure, as the benchmark counts it."""
-_ANSWERED_BADLY = ("stayed unusable after a repair turn", "does not fit model")
-"""What a failed call says when the model is to blame, and not the line to it."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +86,7 @@ class Bench:
         )
         self._local = threading.local()
         self._executors: list[Executor] = []
+        self._spare: list[Executor] = []
         self._lock = threading.Lock()
         self._failing = 0
         self._marking = Marking(
@@ -176,7 +173,8 @@ class Bench:
         model = self.settings.model or "offline"
         if model.partition(":")[0] not in {"record", "replay"}:
             self._require_price(chat_model(model, role="coder", settings=self.settings))
-        self._executor()
+        self._spare.append(self._executor())  # the first worker takes it
+        del self._local.executor
         if any(w[0].gradable for w in todo) and not self.settings.unsafe_exec and not contains():
             msg = "the benchmark's scripts cannot be contained here: Landlock or seccomp does not work"
             raise SandboxUnavailable(
@@ -282,48 +280,23 @@ class Bench:
     def _take(self, row: Row, work: Work, result: "RunResult", budget: Budget) -> None:
         """Fill a row from a finished run: verdict, spend, program, grade."""
         task = work[0]
-        usage, verdict, timing = result.document["usage"], result.verdict, result.timing
-        row |= {k: usage.get(k) for k in ("calls", "input_tokens", "output_tokens", "usd", "gpu_seconds")}
-        row |= {
-            "run": str(result.run_dir.relative_to(self.results.root.resolve())) if result.run_dir.is_relative_to(self.results.root.resolve()) else str(result.run_dir),
-            "outcome": verdict.outcome if verdict else None,
-            "failure_class": verdict.failure.class_ if verdict and verdict.failure else None,
-            "sol_fraction": timing.sol_fraction if timing else None,
-            "median_us": timing.median_us if timing else None,
-        }  # fmt: skip
+        row |= known_of(result, self.results.root)
         detail = str(result.stop.get("detail", ""))
-        if (
-            result.stop["reason"] == "budget"
-            and result.status != "verified"
-            and self._narrowed(budget, detail)
-        ):
+        out_of_budget = result.stop["reason"] == "budget" and result.status != "verified"
+        if out_of_budget and self._narrowed(budget, detail):
             row["status"] = CUT
             return
-        attempt = submitted(result)
-        if attempt is None or result.ir is None:
-            row |= {"status": _status_of(str(result.stop["reason"]), detail), "detail": detail[:600]}
-            if row["status"] not in AGAIN:
+        handed = hand_in(result, task)
+        row |= {"status": handed.status, "detail": handed.detail}
+        if handed.subject is None or handed.program is None:
+            if handed.status not in AGAIN:
                 row |= _NOTHING
             return
-        from cuda_harness.tools.archive.run_folder import RunFolder
-        from cuda_harness.tools.export.standalone import standalone
-        from cuda_harness.tools.export.subject import Subject
-
-        kernel = RunFolder(result.run_dir).load_kernel(attempt.id)
-        files = bind(result.ir, task)
-        if isinstance(files, str):
-            row |= {"status": "interface", "detail": files, **_NOTHING}
-            return
-        subject = Subject(result.ir, kernel, verdict)
-        try:
-            program = standalone(subject, fixed=True, files={n: f.path for n, f in files.items()})
-        except ConfigError as exc:
-            row |= {"status": "failed", "detail": exc.message[:600], **_NOTHING}
-            return
-        self._keep(row, work, program.text)
-        row["status"] = "verified" if verdict is not None and verdict.accepted else "unverified"
+        self._keep(row, work, handed.program.text)
         with tempfile.TemporaryDirectory(prefix="cuda-harness-build-") as folder:
-            candidate = self._marking.candidate(subject, files, program.text, program.build, Path(folder))
+            candidate = self._marking.candidate(
+                handed.subject, handed.files, handed.program.text, handed.program.build, Path(folder)
+            )
             self._marking.grade(row, task, candidate)
 
     def _keep(self, row: Row, work: Work, text: str) -> None:
@@ -340,61 +313,14 @@ class Bench:
             from cuda_harness.tools.execute.registry import executor
 
             with self._lock:
-                name = self.order.executors[len(self._executors) % len(self.order.executors)]
-                found = executor(name, settings=self.settings, cancel=self.cancelled)
-                self._executors.append(found)
+                if self._spare:
+                    found = self._spare.pop()
+                else:
+                    name = self.order.executors[len(self._executors) % len(self.order.executors)]
+                    found = executor(name, settings=self.settings, cancel=self.cancelled)
+                    self._executors.append(found)
             self._local.executor = found
         return found
-
-
-def gone_on(home: Path, request: str, context: RunContext) -> "RunResult | None":
-    """Return the result of the newest run under `home`, gone on where it was cut off; `None`: there is none to go on with.
-
-    Its finished calls are not made again. Limits count the whole run, so the seconds that it had before are added.
-    """
-    from cuda_harness.agents.llm.ledger import entry_of
-    from cuda_harness.graph import runner
-
-    runs = sorted(path.parent for path in home.glob("*/manifest.json"))
-    try:
-        if not runs or (runs[-1] / "request.txt").read_text(encoding="utf-8") != request:
-            return None
-        replies = [json.loads(p.read_text(encoding="utf-8")) for p in (runs[-1] / "replies").glob("*.json")]
-        earlier_s = max((entry_of(reply)[1] for reply in replies), default=0.0)
-        budget = context.effective.budget
-        if budget.max_seconds is not None:
-            budget = budget.model_copy(update={"max_seconds": budget.max_seconds + earlier_s})
-        return runner.resume(runs[-1], context=replace(context, budget=budget))
-    except (OSError, ValueError, ConfigError):  # damaged, or made under other conditions: a new run is made
-        return None
-
-
-def _status_of(reason: str, detail: str) -> str:
-    """Return the status of a run that ended without a kernel."""
-    if reason == "model_failed" and not any(words in detail for words in _ANSWERED_BADLY):
-        return UNAVAILABLE
-    return {"refused": "refused", "model_failed": "model_failed", "environment": "not_run"}.get(
-        reason, "failed"
-    )
-
-
-def submitted(result: "RunResult") -> "Attempt | None":
-    """Return the attempt whose program is handed in: the delivered one, else the one that came furthest."""
-    from cuda_harness.state.lineage import furthest
-
-    best = result.state.result.best if result.state.result is not None else None
-    return result.state.attempts[best] if best is not None else furthest(result.state.attempts)
-
-
-def spec_for(model: str, name: str) -> str:
-    """Return a model's spec for one result: recordings of a suite are a folder with one file a result."""
-    kind, _, rest = model.partition(":")
-    if kind == "record":
-        folder, _, inner = rest.partition(":")
-        return f"record:{folder}/{name}.jsonl:{inner}"
-    if kind == "replay" and Path(rest).is_dir():
-        return f"replay:{rest}/{name}.jsonl"
-    return model
 
 
 def _progress(row: Row, done: int, total: int, left_s: float) -> str:

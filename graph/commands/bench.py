@@ -59,7 +59,9 @@ ExecutorNames = Annotated[
 Ids = Annotated[str | None, typer.Option(help="Only these ids: numbers and ranges, 3,7-12.")]
 Kinds = Annotated[str | None, typer.Option(help="Only these task names, comma separated.")]
 Samples = Annotated[int, typer.Option(min=1, max=100, help="Programs for each task.")]
-Jobs = Annotated[int, typer.Option(min=1, max=64, help="Tasks at a time.")]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, max=64, help="Tasks at a time; left out: one on each executor.")
+]
 Out = Annotated[Path, typer.Option(help="Folder of the results; finished ones in it are not run again.")]
 BaselineOption = Annotated[
     Baseline | None, typer.Option(help="Ask the same model once, without the harness.")
@@ -86,7 +88,7 @@ class Options:
     model: Model = None
     executor: ExecutorNames = None
     target: Target = None
-    jobs: Jobs = 1
+    jobs: Jobs = None
     baseline: BaselineOption = None
     clarify: Clarify = None
     max_calls: MaxCalls = None
@@ -206,12 +208,13 @@ def _run(name: str, data: Path, levels: tuple[int, ...], options: Options, *, tr
     from cuda_harness.tools.benchmarks.task import ALL_LEVELS, read_tasks, select
 
     settings, out = options.settings(), options.out
+    executors = tuple((options.executor or settings.executor).split(","))
     order = Order(
         suite=name, tasks=select(read_tasks(data), ids=options.ids, kinds=options.kinds),
-        levels=[n for n in ALL_LEVELS if n in levels], samples=options.samples, jobs=options.jobs,
+        levels=[n for n in ALL_LEVELS if n in levels], samples=options.samples, jobs=options.jobs or len(executors),
         baseline="one-shot" if options.baseline else None,
         clarify=read_clarifications(options.clarify) if options.clarify else {}, limits=options.limits(),
-        executors=tuple((options.executor or settings.executor).split(",")), trusted=trusted,
+        executors=executors, trusted=trusted,
     )  # fmt: skip
     bench = Bench(order, settings, out, report=lambda line: typer.echo(line, err=True))
     document = bench.run()

@@ -9,7 +9,8 @@ import pytest
 from pydantic import SecretStr
 from tests.fakes.openai_server import Answer, openai_server
 
-from cuda_harness.graph.benchmark import ENOUGH, Bench, Order, spec_for
+from cuda_harness.graph.benchmark import ENOUGH, Bench, Order
+from cuda_harness.graph.entry import spec_for
 from cuda_harness.state.budget import Budget
 from cuda_harness.state.errors import ConfigError, ExecutorUnavailable, ModelUnavailable, ReplyInvalid
 from cuda_harness.state.settings import ModelSettings, Settings
@@ -225,3 +226,25 @@ def test_the_baseline_asks_once_and_hands_in_the_program(
     assert "y: float32, shape (64, 320)" in text
     assert "default_rng" not in text
     assert document["overall"]["not_graded"] == 1
+
+
+def test_workers_are_dealt_out_over_the_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    together = threading.Barrier(4, timeout=20)
+
+    def executor(name: str, **_: object) -> SimpleNamespace:
+        made.append(name)
+        return SimpleNamespace(name=name, close=lambda: None)
+
+    class Spread(Bench):
+        def _one(self, row: Row, work: tuple, budget: Budget) -> None:  # type: ignore[type-arg]
+            row |= {"status": "verified", "detail": self._executor().name}
+            together.wait()
+
+    monkeypatch.setattr("cuda_harness.tools.execute.registry.executor", executor)
+    tasks = [t for t in read_tasks(SUITE) if t.id < 4]
+    order = Order("suite", tasks, (1,), jobs=4, executors=("cuda:0", "cuda:1"))
+    Spread(order, Settings(model="offline"), tmp_path, report=lambda _line: None).run()
+    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert sorted(r["detail"] for r in rows) == ["cuda:0", "cuda:0", "cuda:1", "cuda:1"]
+    assert len(made) == 4
