@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from tests.unit.tools.verify.test_ladder import ScriptedCompiler, ScriptedExecutor
+from typer.testing import CliRunner
 
+from cuda_harness.graph.cli import app
 from cuda_harness.graph.show import verdict_lines
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
@@ -288,3 +290,38 @@ def test_what_the_user_reads_names_the_culprit_and_acquits_the_kernel(
     )
     assert lines[-1] == "  -> mend reference.py; nothing is held against the kernel"
     assert any("the kernel was not judged" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "says"),
+    [
+        (
+            {"body": "raise ValueError('no axis')"},
+            1,
+            "-> mend reference.py; nothing is held against the kernel",
+        ),
+        (
+            {"body": "return {'y': a * x + 1}"},
+            1,
+            "-> mend ir.json or reference.py; nothing is held against the kernel",
+        ),
+        ({"inputs": {"z": {"distribution": "normal"}}}, 2, "-> name an input of the IR"),
+        ({"inputs": {"x": {"distribution": "spd"}}}, 2, "-> mend the entry 'x' of inputs.json, or the IR"),
+    ],
+)
+def test_the_command_ends_in_order_and_says_what_to_do(
+    tmp_path: Path,
+    runner: ReferenceRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, Any],
+    code: int,
+    says: str,
+) -> None:
+    monkeypatch.setattr(
+        "cuda_harness.graph.runner.verify", lambda *_, **__: judged(tmp_path, runner, **given)
+    )
+
+    done = CliRunner().invoke(app, ["verify", str(tmp_path)])
+
+    assert done.exit_code == code, done.output
+    assert says in done.output
