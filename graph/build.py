@@ -98,7 +98,10 @@ def make_branch_builder() -> "StateGraph[BranchState, RunContext, BranchState, B
     builder = StateGraph(BranchState, context_schema=RunContext, output_schema=BranchOutput)
     for name, (function, view) in BRANCH_NODES.items():
         builder.add_node(name, _node(guarded_branch(function)), input_schema=view)
-    builder.add_edge(START, Node.CODER)
+    builder.add_conditional_edges(
+        START, routers.branch_start,
+        {"coder": Node.CODER, "verifier": Node.VERIFIER, "tuner": Node.TUNER, "profiler": Node.PROFILER, "end": END},
+    )  # fmt: skip
     builder.add_conditional_edges(
         Node.CODER, routers.branch_after_coder,
         {"verifier": Node.VERIFIER, "coder": Node.CODER, "end": END},

@@ -88,7 +88,10 @@ def after_evolver(state: HarnessState) -> Literal["coder", "deliver"] | list[Sen
 
 
 def branches_of(state: HarnessState) -> list[BranchState]:
-    """Return the state that each branch of the decided round starts from: its parent and its idea."""
+    """Return the state that each branch of the decided round starts from: its parent and its idea.
+
+    A branch that a stop cut off gets its own attempts back, and goes on behind them.
+    """
     if state.decision is None:
         return []
     known = {a.id: a.design for a in state.attempts.values() if a.design is not None}
@@ -102,11 +105,26 @@ def branches_of(state: HarnessState) -> list[BranchState]:
     return [
         BranchState(
             plan=plan, run_dir=state.run_dir, target=state.target, budget=state.budget, ir=state.ir, suite=state.suite,
-            known=known, tried=tried, attempts={plan.parent: state.attempts[plan.parent]},
+            known={i: design for i, design in known.items() if not plan.owns(i)}, tried=tried,
+            attempts={i: a for i, a in state.attempts.items() if i == plan.parent or plan.owns(i)},
         )
         for plan in state.decision.branches
         if plan.parent in state.attempts
     ]  # fmt: skip
+
+
+def branch_start(state: BranchState) -> Literal["coder", "verifier", "tuner", "profiler", "end"]:
+    """Begin with the idea; where the branch was cut off, go on behind its last attempt."""
+    last = latest(state.own)
+    if last is None:
+        return "coder"
+    if last.status == "written":
+        return "verifier"
+    if last.strategy == "tune":
+        return "profiler"
+    if last.status == "verified":
+        return "tuner" if last.timing is None else "end"
+    return "end" if branch_step(state.own, state.plan, state.budget) == "end" else "coder"
 
 
 def branch_after_coder(state: BranchState) -> Literal["verifier", "coder", "end"]:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.fakes.scripted_model import Line, ScriptedChatModel
 
-from cuda_harness import generate
+from cuda_harness import generate, resume
+from cuda_harness.graph.runner import make_context
 from cuda_harness.state.budget import Budget
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.settings import Settings
@@ -102,6 +103,34 @@ def test_a_budget_that_ends_within_a_round_leaves_the_best_kernel(tmp_path: Path
     assert result.status == "verified"
     assert result.stop["reason"] == "budget"
     assert result.document["usage"]["calls"] == 5
+
+
+@pytest.mark.slow
+def test_a_branch_that_was_cut_off_goes_on_behind_its_last_attempt(tmp_path: Path) -> None:
+    author = ByPrompt(reply(WASTEFUL), {"r1b1": [reply(WRONG), reply(TWICE)], "r1b2": [reply(ONCE)]})
+    given: dict[str, Any] = {
+        "models": {"coder": author},
+        "model": "offline",
+        "executor": "cpu",
+        "settings": Settings(),
+    }
+    limits = Budget(branch_repairs=1, rounds=1, branches=2, max_calls=5)
+    cut = generate("twice x", ir=IR, out=tmp_path, seed=5, budget=limits, **given)
+    assert cut.stop["reason"] == "budget"
+    before = {p.name: p.stat().st_mtime_ns for p in (cut.run_dir / "replies").iterdir()}
+    verdict = (cut.run_dir / "attempts/002/verdict.json").stat().st_mtime_ns
+
+    more = make_context(budget=limits.model_copy(update={"max_calls": 6}), **given)
+    done = resume(cut.run_dir, context=more)
+    assert [(a["id"], a["status"]) for a in done.document["attempts"]] == [
+        (1, "verified"), (2, "rejected"), (3, "verified"), (5, "verified"),
+    ]  # fmt: skip
+    assert done.document["usage"]["calls"] == 6
+    assert [b["attempts"] for b in done.document["branches"]] == [[2, 3], [5]]
+    assert done.stop == {"reason": "budget", "detail": "1 of 1 rounds are done"}
+    after = {p.name: p.stat().st_mtime_ns for p in (cut.run_dir / "replies").iterdir()}
+    assert {name: after[name] for name in before} == before, "a finished call was made again"
+    assert (cut.run_dir / "attempts/002/verdict.json").stat().st_mtime_ns == verdict, "judged again"
 
 
 def test_no_round_follows_where_time_is_not_measured_and_none_was_asked_for(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """A stopped run goes on where it stood; a round that was cut off sends out only the branches without an end."""
 
+from typing import Any
+
 from cuda_harness.graph.nodes import Node
 from cuda_harness.graph.resuming import LATER, cut_off, go_on_from, goes_on, stood_at, to_judge_again
-from cuda_harness.graph.routers import after_evolver, branches_of
+from cuda_harness.graph.routers import after_evolver, branch_start, branches_of
 from cuda_harness.state.attempt import Attempt
-from cuda_harness.state.budget import Stop
+from cuda_harness.state.budget import Budget, Stop
 from cuda_harness.state.harness import BranchState, Decision, HarnessState
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.results import Failure, Verdict
+from cuda_harness.state.results import Failure, TimingNotMeasured, Verdict
 from cuda_harness.state.rounds import BranchEnd, BranchPlan, Contest, Round
 from cuda_harness.state.suite import SuiteSummary
 
@@ -100,6 +102,42 @@ def test_another_executor_judges_a_verified_kernel_itself_unless_it_was_compared
     assert to_judge_again(state, "cuda:0") == GOOD
     settled = Round(number=1, base=1, branches=PLANS, reason="attempt 1 stays")
     assert to_judge_again(ended(GOOD, rounds={1: settled}), "cuda:0") is None
+
+
+def test_a_branch_begins_where_it_was_cut_off() -> None:
+    def at(*own: Attempt) -> BranchState:
+        held = {a.id: a for a in (GOOD, *own)}
+        return BranchState(plan=PLANS[0], attempts=held, budget=Budget(branch_repairs=1))
+
+    def tried(number: int, outcome: str | None, strategy: str = "vector_loads", **more: Any) -> Attempt:
+        verdict = Verdict.model_validate({"outcome": outcome, "executor": "cpu"}) if outcome else None
+        return Attempt(id=number, parent=1, sha256="b", strategy=strategy, verdict=verdict, **more)
+
+    bad = {
+        "outcome": "rejected",
+        "executor": "cpu",
+        "failure": {"stage": "tiny", "class": "mismatch", "message": "m"},
+    }
+    wrong = tried(2, None).model_copy(update={"verdict": Verdict.model_validate(bad)})
+    timing = TimingNotMeasured(reason="no GPU")
+    assert branch_start(at()) == "coder"
+    assert branch_start(at(tried(2, None))) == "verifier"
+    assert branch_start(at(wrong)) == "coder"
+    assert branch_start(at(wrong, wrong.model_copy(update={"id": 3, "strategy": "repair"}))) == "end"
+    assert branch_start(at(tried(2, "accepted"))) == "tuner"
+    assert branch_start(at(tried(2, "accepted", timing=timing))) == "end"
+    assert branch_start(at(tried(2, "accepted"), tried(3, None, "tune"))) == "verifier"
+    assert branch_start(at(tried(2, "accepted"), tried(3, "rejected", "tune"))) == "profiler"
+
+
+def test_a_cut_off_branch_gets_its_attempts_back_and_does_not_know_them_as_others() -> None:
+    own = Attempt(id=6, parent=1, sha256="b", design="own", branch="r1b2")
+    other = Attempt(id=2, parent=1, sha256="c", design="other", branch="r1b1")
+    state = cut().model_copy(update={"attempts": {1: GOOD, 2: other, 6: own}})
+    change, _ = go_on_from(state)
+    (branch,) = branches_of(state.model_copy(update=change))
+    assert branch.attempts == {1: GOOD, 6: own}
+    assert branch.known == {2: "other"}
 
 
 def test_a_branch_is_told_what_became_of_earlier_ideas() -> None:
