@@ -43,8 +43,8 @@ section() {
 section doctor 60 "$python" -m cuda_harness doctor
 [ -f "$out/doctor.log" ] && cp "$out/doctor.log" "$out/doctor.txt"
 pytest=("$python" -m pytest -q -m gpu -p no:cacheprovider -p no:benchmark)
-parallel=()
-"$python" -c "import xdist" 2> /dev/null && parallel=(-n 6)
+parallel=() exports_limit=240
+"$python" -c "import xdist" 2> /dev/null && parallel=(-n 6) exports_limit=120
 # Exports compile on the host for seconds each and measure nothing: they run side by side, the rest one after the other.
 section exports 150 "${pytest[@]}" "${parallel[@]}" tests/gpu/test_exports.py --junitxml "$out/test_exports.xml"
 for file in tests/gpu/test_*.py; do
