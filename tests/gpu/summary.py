@@ -30,7 +30,11 @@ def tests(out: Path) -> str:
         counts[state] += 1
         told = bad if bad is not None else skipped
         if told is not None:
-            message = (told.get("message") or "").replace("\n", " ").replace("|", "\\|")[: 1500 if bad is not None else 300]
+            message = (
+                (told.get("message") or "")
+                .replace("\n", " ")
+                .replace("|", "\\|")[: 1500 if bad is not None else 300]
+            )
             lines.append(f"| {case.get('name')} | {state} | {float(case.get('time') or 0):.1f} | {message} |")
     head = ", ".join(f"{n} {s}" for s, n in counts.items()) + f" of {len(cases)}\n"
     return head + ("\n| test | state | s | message |\n|---|---|---|---|\n" + "\n".join(lines) + "\n" if lines else "")  # fmt: skip
