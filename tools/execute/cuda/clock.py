@@ -15,7 +15,7 @@ import numpy as np
 
 from cuda_harness.tools.execute.cuda.faults import Failed, check
 from cuda_harness.tools.execute.cuda.lane import Lane, copy_action
-from cuda_harness.tools.execute.cuda.memory import Memory
+from cuda_harness.tools.execute.cuda.memory import Bytes, Memory
 from cuda_harness.tools.execute.cuda.sensors import Sensors
 
 _SETTLED = 0.02
@@ -51,6 +51,7 @@ class Measurement:
         self.checked: list[list[dict[str, Any]]] = [[] for _ in self.lanes]
         self.blobs: list[list[bytes]] = [[] for _ in self.lanes]
         self.returned = 0
+        self._room: dict[int, Bytes] = {}
         self._extra_s = float(header["limit_s"]) / 4
         """Wall seconds each for warm calls and for graph replays."""
 
@@ -133,8 +134,8 @@ class Measurement:
 
     def _examine(self, index: int, chosen: int) -> None:
         """Keep the hash of a timed call's outputs, and the bytes unless an equal call of any lane gave the same."""
-        digest, blobs = self.lanes[index].digest()
-        size = sum(map(len, blobs))
+        digest, views = self.lanes[index].digest(self._room)
+        size = sum(v.size for v in views)
         known = [chosen, digest] in self.header.get("known", []) or any(
             c["digest"] == digest and c["set"] == chosen and c["sent"] for lane in self.checked for c in lane
         )
@@ -142,7 +143,7 @@ class Measurement:
         self.checked[index].append({"set": chosen, "digest": digest, "sent": send})
         if send:
             self.returned += size
-            self.blobs[index].extend(blobs)
+            self.blobs[index].extend(v.tobytes() for v in views)
 
     def warm(self, rounds: int) -> list[list[float]]:
         """Return times with the plan's own data in L2."""

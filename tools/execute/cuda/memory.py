@@ -75,11 +75,15 @@ class Memory:
     def read(self) -> Bytes:
         """Return the buffer's bytes."""
         host = np.empty(self.size, dtype=np.uint8)
+        self.read_into(host)
+        return host
+
+    def read_into(self, host: Bytes) -> None:
+        """Copy the buffer onto host memory of its size."""
         if self.size:
             check(
                 self.driver.cuMemcpyDtoH(host.ctypes.data, self.address, self.size), "copying from the device"
             )
-        return host
 
     def repeat(self, pattern: Bytes) -> None:
         """Fill the buffer with a pattern, on the device: one copy of it, then doubled."""
