@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Work = tuple[Task, Level, int]
 ENOUGH = 5
-"""Failures of the provider in a row after which the suite stops."""
+"""Failures of the provider, or of the settings, in a row after which the suite stops."""
 _NOTHING = {"comp": False, "func": False, "func_official": False}
 """The grade of a result without a program: a failure, as the benchmark counts it."""
 
@@ -149,7 +149,7 @@ class Bench:
             for executor in self._executors:
                 executor.close()
         if self._failing >= ENOUGH:
-            notes.append(f"stopped: the provider failed {self._failing} times in a row")
+            notes.append(f"stopped: the provider or the settings failed {self._failing} times in a row")
         missing = len(todo) - done
         if missing and fatal is None:
             why = "" if notes else ": the budget is spent"
@@ -201,7 +201,7 @@ class Bench:
         if budget is None:
             return None
         row = empty_row(task, level, sample)
-        began = time.monotonic()
+        began, outside = time.monotonic(), False
         try:
             self._one(row, work, budget)
         except ToolchainError:
@@ -215,12 +215,14 @@ class Bench:
             row |= {"status": "model_failed", "detail": exc.message[:1000], **_NOTHING}
         except Exception as exc:  # noqa: BLE001 - one task's bug of ours must not end the suite
             row |= {"status": "error", "detail": f"{type(exc).__name__}: {exc}"[:1000]}
+            outside = isinstance(exc, ConfigError)  # a key that is refused, say: every task will end so
+        outside = outside or row["status"] == UNAVAILABLE
         if self.cancelled.is_set():
             return None
         row["seconds"] = round(time.monotonic() - began, 3)
         purse.settle(budget, row, before=before)
         with self._lock:
-            self._failing = self._failing + 1 if row["status"] == UNAVAILABLE else 0
+            self._failing = self._failing + 1 if outside else 0
             if self._failing >= ENOUGH:
                 self.cancelled.set()
         return row

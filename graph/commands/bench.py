@@ -220,19 +220,24 @@ def _run(name: str, data: Path, levels: tuple[int, ...], options: Options, *, tr
     document = bench.run()
     if options.as_json:
         typer.echo(json.dumps(document, indent=1))
-        return
-    lines = [
-        *facts(document),
-        "",
-        *_aligned(summary_rows(document)),
-        "",
-        *_aligned(verdict_rows(document["verdicts"])),
-    ]
-    typer.echo(
-        "\n".join([*lines, "", f"results in {out}: results.jsonl, summary.md, summary.html, official/"])
-    )
-    unfinished = any("not run" in note for note in document["notes"])
-    raise typer.Exit(1 if unfinished else 0)
+    else:
+        lines = [
+            *facts(document),
+            "",
+            *_aligned(summary_rows(document)),
+            "",
+            *_aligned(verdict_rows(document["verdicts"])),
+        ]
+        lines += ["", f"results in {out}: results.jsonl, summary.md, summary.html, official/"]
+        typer.echo("\n".join(lines))
+    raise typer.Exit(_exit_code(document["notes"]))
+
+
+def _exit_code(notes: list[str]) -> int:
+    """Return 0 when all was run, 4 when the provider ended it, 1 when something is left for another call."""
+    if any(note.startswith("stopped: the provider") for note in notes):
+        return 4
+    return 1 if any("not run" in note for note in notes) else 0
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:

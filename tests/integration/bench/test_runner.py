@@ -109,10 +109,14 @@ def test_a_task_that_fails_never_stops_the_others(tmp_path: Path, jobs: int) -> 
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 8
 
 
-def test_a_provider_that_stays_away_ends_the_suite(tmp_path: Path) -> None:
-    document = bench(tmp_path, {n: ModelUnavailable("down") for n in range(12)}).run()
+@pytest.mark.parametrize(
+    "error", [ModelUnavailable("down"), ConfigError("the endpoint refused the key (401)")]
+)
+def test_a_provider_that_stays_away_ends_the_suite(tmp_path: Path, error: Exception) -> None:
+    document = bench(tmp_path, dict.fromkeys(range(12), error)).run()
     assert document["overall"]["results"] == ENOUGH
-    assert document["notes"][0] == "stopped: the provider failed 5 times in a row"
+    assert document["notes"][0] == "stopped: the provider or the settings failed 5 times in a row"
+    assert bench(tmp_path, dict.fromkeys(range(12))).run()["overall"]["func_percent"] == 100.0
 
 
 def test_a_lost_device_ends_the_suite_and_keeps_what_is_done(tmp_path: Path) -> None:
