@@ -21,11 +21,13 @@ import numpy as np
 
 from cuda_harness.tools.execute.cuda.faults import Failed, check, environment, start_failed
 from cuda_harness.tools.execute.cuda.kernels import Modules
-from cuda_harness.tools.execute.cuda.lock import LockTimeout, device_lock
+from cuda_harness.tools.execute.cuda.lock import Lease, LockTimeout, device_lock
 from cuda_harness.tools.execute.cuda.runner import run_job
 from cuda_harness.tools.frames import read_frame, write_frame
 
 _MAX_BLOBS = 200 << 30
+_IDLE_S = 0.25
+"""How long a child without a job keeps its turn on the GPU: the next check of a candidate comes sooner than that."""
 
 Answer = tuple[dict[str, Any], list[bytes]]
 
@@ -111,13 +113,15 @@ def serve(index: int, source: BinaryIO, answer: BinaryIO) -> None:
         write_frame(answer, exc.answer)
         return
     write_frame(answer, {"status": "ready", "device": facts})
-    modules = Modules()
+    modules, lease = Modules(), Lease(facts["uuid"])
     while True:
+        if lease.is_held and not select.select([source], [], [], _IDLE_S)[0]:
+            lease.release()
         try:
             header, blobs = read_frame(source, max_bytes=_MAX_BLOBS)
         except EOFError:
             os._exit(0)
-        reply, data = _locked(header, blobs, device, facts["uuid"], modules, answer)
+        reply, data = _locked(header, blobs, device, lease, modules, answer)
         write_frame(answer, reply, data)
         if reply["status"] == "fault" or reply.get("reason") == "environment":
             answer.close()
@@ -125,17 +129,17 @@ def serve(index: int, source: BinaryIO, answer: BinaryIO) -> None:
 
 
 def _locked(
-    header: dict[str, Any], blobs: list[bytes], device: Any, uuid: str, modules: Modules, answer: BinaryIO  # noqa: ANN401
+    header: dict[str, Any], blobs: list[bytes], device: Any, lease: Lease, modules: Modules, answer: BinaryIO  # noqa: ANN401
 ) -> Answer:  # fmt: skip
     """Answer a job while holding the GPU's lock, shared or alone."""
     lock = header.get("lock") or {"exclusive": False, "timeout_s": 60.0}
     try:
-        with device_lock(uuid, exclusive=lock["exclusive"], timeout_s=lock["timeout_s"]) as held:
+        with lease.held(exclusive=lock["exclusive"], timeout_s=lock["timeout_s"]) as held:
             write_frame(answer, {"status": "started", "waited_s": held.waited_s})
             began = time.monotonic()
             extra: dict[str, Any] = {"waited_s": held.waited_s}
             if lock["exclusive"]:
-                extra["others"] = foreign_processes(uuid, lock.get("ours", []))
+                extra["others"] = foreign_processes(lease.uuid, lock.get("ours", []))
             reply, data = answer_job(header, blobs, device, modules)
             return {**reply, **extra, "device_seconds": time.monotonic() - began}, data
     except LockTimeout as exc:

@@ -87,6 +87,58 @@ def device_lock(uuid: str, *, exclusive: bool, timeout_s: float, folder: Path | 
                 os.ftruncate(main, 0)
 
 
+class Lease:
+    """The lock as a child keeps it: checks that follow one another share one turn, instead of queueing for each.
+
+    Between two runs of a program on one GPU, each short check would else wait for a whole measurement of the other's.
+    """
+
+    def __init__(self, uuid: str, *, most_s: float = 4.0, folder: Path | None = None) -> None:
+        """Hold nothing yet.
+
+        Args:
+            uuid: The GPU's UUID.
+            most_s: Seconds after which a turn ends and the next check queues again.
+            folder: As for `device_lock`.
+        """
+        self.uuid, self._most_s, self._folder = uuid, most_s, folder
+        self._turn: contextlib.ExitStack | None = None
+        self._began = 0.0
+
+    @contextlib.contextmanager
+    def held(self, *, exclusive: bool, timeout_s: float) -> Iterator[Held]:
+        """Hold the lock for a job; a shared one stays held until `release`, or until its turn is over.
+
+        Raises:
+            LockTimeout: If it was not free in time.
+        """
+        if exclusive or time.monotonic() - self._began > self._most_s:
+            self.release()
+        if exclusive:
+            with device_lock(self.uuid, exclusive=True, timeout_s=timeout_s, folder=self._folder) as held:
+                yield held
+            return
+        held = Held(0.0)
+        if self._turn is None:
+            with contextlib.ExitStack() as stack:
+                held = stack.enter_context(
+                    device_lock(self.uuid, exclusive=False, timeout_s=timeout_s, folder=self._folder)
+                )
+                self._turn, self._began = stack.pop_all(), time.monotonic()
+        yield held
+
+    def release(self) -> None:
+        """End the turn; idempotent."""
+        if self._turn is not None:
+            self._turn.close()
+            self._turn = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a turn of checks goes on."""
+        return self._turn is not None
+
+
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

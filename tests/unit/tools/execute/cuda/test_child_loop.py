@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from cuda_harness.tools.execute.cuda.executor import CudaExecutor
+from cuda_harness.tools.execute.cuda.lock import device_lock
 from cuda_harness.tools.execute.protocol import (
     Buffer,
     Job,
@@ -97,3 +100,31 @@ def test_a_job_in_a_file_runs_once_and_its_exit_code_tells_how(
         header, blobs = read_frame(stream, max_bytes=1 << 20)
     assert header["status"] == status
     assert blobs == ([(2 * X).tobytes()] if code == 0 else [])
+
+
+def test_a_row_of_checks_waits_once_for_a_measurement_of_another_run(
+    gpu: CudaExecutor,
+) -> None:
+    assert isinstance(gpu.run(job("twice")), JobOk)  # its child is there
+    stop = threading.Event()
+
+    def measure() -> None:
+        while not stop.is_set():
+            with device_lock(gpu.facts()["uuid"], exclusive=True, timeout_s=30):
+                time.sleep(0.4)
+
+    other = threading.Thread(target=measure)
+    other.start()
+    try:
+        began = time.monotonic()
+        waited = [
+            done.facts["waited_s"]
+            for done in (gpu.run(job("twice")) for _ in range(8))
+            if isinstance(done, JobOk)
+        ]
+        spent = time.monotonic() - began
+    finally:
+        stop.set()
+        other.join()
+    assert len(waited) == 8
+    assert sum(w > 0.05 for w in waited) <= 2, (waited, spent)

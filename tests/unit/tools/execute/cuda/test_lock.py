@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cuda_harness.tools.execute.cuda.lock import LockTimeout, claim, claims, device_lock, is_busy
+from cuda_harness.tools.execute.cuda.lock import Lease, LockTimeout, claim, claims, device_lock, is_busy
 
 UUID = "GPU-0/../x y"
 OWNER = """
@@ -123,3 +123,43 @@ def test_a_read_only_home_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.Mon
 def test_names_of_files_cannot_leave_the_folder(tmp_path: Path) -> None:
     with device_lock("../../etc/x", exclusive=True, timeout_s=1, folder=tmp_path):
         assert {p.parent for p in tmp_path.rglob("*")} == {tmp_path}
+
+
+def test_checks_that_follow_one_another_share_a_turn(tmp_path: Path) -> None:
+    lease = Lease(UUID, folder=tmp_path)
+    for _ in range(2):
+        with lease.held(exclusive=False, timeout_s=1):
+            pass
+        assert is_busy(UUID, folder=tmp_path), "the turn goes on between two checks"
+    lease.release()
+    assert not is_busy(UUID, folder=tmp_path)
+
+
+def test_a_turn_ends_for_those_who_wait(tmp_path: Path) -> None:
+    lease = Lease(UUID, most_s=0.2, folder=tmp_path)
+    order: list[str] = []
+
+    def measure() -> None:
+        with device_lock(UUID, exclusive=True, timeout_s=5, folder=tmp_path):
+            order.append("measured")
+
+    with lease.held(exclusive=False, timeout_s=1):
+        waiting = threading.Thread(target=measure)
+        waiting.start()
+        time.sleep(0.3)
+        order.append("checked")
+    with lease.held(exclusive=False, timeout_s=5):
+        order.append("checked again")
+    waiting.join()
+    lease.release()
+    assert order == ["checked", "measured", "checked again"]
+
+
+def test_a_measurement_of_ones_own_ends_the_turn_first(tmp_path: Path) -> None:
+    lease = Lease(UUID, folder=tmp_path)
+    with lease.held(exclusive=False, timeout_s=1):
+        pass
+    with lease.held(exclusive=True, timeout_s=1) as held:
+        assert held.waited_s < 0.5
+        assert not lease.is_held
+    assert not is_busy(UUID, folder=tmp_path)
