@@ -111,11 +111,12 @@ def test_a_row_of_checks_waits_once_for_a_measurement_of_another_run(
     def measure() -> None:
         while not stop.is_set():
             with device_lock(gpu.facts()["uuid"], exclusive=True, timeout_s=30):
-                time.sleep(0.4)
+                time.sleep(0.3)
 
     other = threading.Thread(target=measure)
     other.start()
     try:
+        time.sleep(0.5)  # the child's turn is over, the measurement goes on
         began = time.monotonic()
         waited = [
             done.facts["waited_s"]
