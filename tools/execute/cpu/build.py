@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
+from cuda_harness.tools.execute.cpu.casts import has_errors
 from cuda_harness.tools.execute.cpu.contain import (
     NO_SECCOMP,
     Bounds,
@@ -299,7 +300,7 @@ def kernel_library(
     try:
         done = _compile_kernel(cache, text, folder, mode, header, fast_math=fast_math, timeout_s=timeout_s)
         if not done.ok:
-            return done
+            return _in_words(cache, done, folder, mode, header, fast_math=fast_math, timeout_s=timeout_s)
         better = refine(done.stderr)
         if better is not None:
             kept = folder / "kernel.so"
@@ -312,6 +313,22 @@ def kernel_library(
         return cache.publish(key, "kernel.so", folder / "kernel.so")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _in_words(
+    cache: BuildCache, done: Finished, folder: Path, mode: Mode, header: Path | None, *, fast_math: bool, timeout_s: float
+) -> Finished:  # fmt: skip
+    """Return a failed compilation with its log in words: only they say which line of the kernel an error comes from."""
+    if done.status != "exited" or not has_errors(done.stderr):
+        return done
+    argv = [
+        host_compiler().path, *flags_of(mode, fast_math=fast_math), *([f"-I{header}"] if header else []), f"-I{INCLUDE}",
+        "-fsyntax-only", "-x", "c++", str(folder / "kernel.cu"),
+    ]  # fmt: skip
+    again = _compile(
+        cache, argv, folder, timeout_s=timeout_s, cpu_s=KERNEL_CPU_S, readable=[header] if header else []
+    )
+    return again if again.status == "exited" and not again.ok else done
 
 
 def _compile_kernel(

@@ -151,17 +151,9 @@ def _conversions(log: bytes) -> Iterator[_Conversion]:
             yield _Conversion((first, middle, last), target)
 
 
-def errors_of(log: bytes) -> str | None:
-    """Return the errors of a JSON log as g++ words them in plain text; `None` when the log is of another form."""
-    lines = []
-    for entry in _entries(log):
-        caret = (entry.get("locations") or [{}])[0].get("caret") or {}
-        if entry.get("kind") in {"error", "fatal error", "sorry"}:
-            where = (
-                f"{caret.get('file', '')}:{caret.get('line', 0)}:{caret.get('column', 0)}: " if caret else ""
-            )
-            lines.append(f"{where}{entry['kind']}: {entry.get('message', '')}")
-    return "\n".join(lines) or None
+def has_errors(log: bytes) -> bool:
+    """Return whether a JSON log of the compiler holds an error of the text's, not of the machine's."""
+    return any(entry.get("kind") in {"error", "fatal error", "sorry"} for entry in _entries(log))
 
 
 def _entries(log: bytes) -> Iterator[dict[str, Any]]:

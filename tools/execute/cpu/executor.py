@@ -11,7 +11,7 @@ from pathlib import Path
 from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
-from cuda_harness.tools.execute.cpu.casts import errors_of, saturate_casts, saturate_implicit
+from cuda_harness.tools.execute.cpu.casts import saturate_casts, saturate_implicit
 from cuda_harness.tools.execute.cpu.contain import SYSTEM_READABLE, bubblewrapped
 from cuda_harness.tools.execute.cpu.coverage import coverage_of
 from cuda_harness.tools.execute.cpu.guards import guard_locals
@@ -154,7 +154,7 @@ class CpuExecutor:
         texts = list(dict.fromkeys(texts))
         while True:
             library = self._rewritten(texts.pop(0), facts, macros, mode, fast_math=fast_math)
-            if not texts or not isinstance(library, Finished) or errors_of(library.stderr) is None:
+            if not texts or not isinstance(library, Finished) or b"error: " not in library.stderr:
                 return library
 
     def _rewritten(

@@ -5,7 +5,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from cuda_harness.tools.execute.cpu.casts import errors_of
 from cuda_harness.tools.execute.cpu.lines import place_of
 from cuda_harness.tools.execute.protocol import (
     CopyOp,
@@ -25,13 +24,13 @@ def compile_failed(done: Finished) -> JobFault | JobNotRun:
     """Return what a compilation that failed says: unsupported here, or more than a source may take."""
     if done.status != "exited":
         return JobFault("compile", f"g++ did not end within {done.seconds:.0f} s")
-    log = errors_of(done.stderr) or done.text()
+    log = done.text()
     beyond = re.search(r"CPU time limit|Killed signal|out of memory|memory exhausted|File size limit", log)
     if beyond:
         what = "time" if "time" in beyond.group() else "memory or disk"
         return JobFault("compile", f"g++ needs too much {what} for this source: {beyond.group()}")
     mark = re.search(r"cuda_harness unsupported: ([^\n\"]{1,200})", log)
-    line = re.search(r"kernel\.cu:(\d+):", log)
+    line = re.search(r"kernel\.cu:(\d+):\d+:", log)  # lines that name an including file have no column
     evidence = {"line": int(line.group(1))} if line else {}
     where = f"line {line.group(1)}: " if line else ""
     if mark:

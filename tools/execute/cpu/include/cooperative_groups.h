@@ -19,6 +19,10 @@ class thread_block {
     static dim3 dim_threads() { return blockDim; }
 };
 inline thread_block this_thread_block() { return {}; }
+template <unsigned int Threads> struct block_tile_memory {
+    static_assert(Threads == 0, "cuda_harness unsupported: tiles of more than 32 threads");
+};
+template <unsigned int Threads> inline thread_block this_thread_block(block_tile_memory<Threads>&) { return {}; }
 
 /// What tiles and coalesced groups share: a set of lanes of one warp.
 class sim_lanes {
@@ -186,8 +190,11 @@ class thread_group {
     }
 
   private:
+    friend thread_group this_thread();
+    explicit thread_group(unsigned mask) : mask_(mask) {}
     unsigned mask_;
 };
+inline thread_group this_thread() { return thread_group(1u << sim_here.lane); }
 
 // Clusters are declared so that their use is named, not mistaken for a misspelling.
 class cluster_group {};
@@ -214,6 +221,15 @@ inline auto invoke_one_broadcast(const Group& g, Fn&& fn, Args&&... args) {
     Result result{};
     if (g.thread_rank() == 0) result = static_cast<Fn&&>(fn)(static_cast<Args&&>(args)...);
     return g.shfl(result, 0);
+}
+
+/// `to = op(to, value)` as one step, on an atomic object; returns what it was.
+template <class Atomic, class T, class Op>
+inline T sim_update(Atomic& to, const T& value, Op op) {
+    T old = to.load();
+    while (!to.compare_exchange_weak(old, static_cast<T>(op(old, value)))) {
+    }
+    return old;
 }
 
 // Operators of reduce and scan. `less` and `greater` are minimum and maximum, as in CUDA.

@@ -2,6 +2,7 @@
 #pragma once
 #include "sim_core.h"
 #include "sim_atomics.h"
+#include "sim_nv_atomics.h"
 #if __has_include("sim_bits.h")
 #include "sim_bits.h"
 #endif

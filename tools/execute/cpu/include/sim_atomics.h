@@ -8,6 +8,7 @@
 
 namespace sim {
 template <size_t N> struct word_of;
+template <> struct word_of<1> { using type = uint8_t; };
 template <> struct word_of<2> { using type = uint16_t; };
 template <> struct word_of<4> { using type = uint32_t; };
 template <> struct word_of<8> { using type = uint64_t; };

@@ -863,7 +863,9 @@ int sim_copy_due(unsigned prior, int all, sim_copy *copy) {
 
 void sim_misaligned(const void *address, const char *what, int line) {
   std::string name;
-  const std::string text = describe_address(address, 1, &name);
+  std::string text = describe_address(address, 1, &name);
+  if (text.find(" of `") == std::string::npos || text.find(" the start of ") != std::string::npos || text.find(" the end of ") != std::string::npos)
+    text.clear(), name.clear();  // beside every buffer: in shared memory, or nowhere
   report_fault("misaligned", "line " + std::to_string(line) + ": " + what + (text.empty() ? "" : ", not of " + text),
                where_json(nullptr, line) + (name.empty() ? "" : ",\"buffer\":" + json_text(name)));
 }

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cuda_harness.tools.execute.cpu.casts import errors_of, saturate_casts, saturate_implicit
+from cuda_harness.tools.execute.cpu.casts import has_errors, saturate_casts, saturate_implicit
 
 
 def _body(statement: str) -> str:
@@ -87,8 +87,9 @@ def test_log_that_names_no_place_of_the_kernel_changes_nothing(log: bytes) -> No
     assert saturate_implicit("int i = a;", log) is None
 
 
-def test_errors_are_worded_as_the_compiler_does() -> None:
+def test_errors_of_the_text_are_told_from_those_of_the_machine() -> None:
     caret = {"file": "kernel.cu", "line": 3, "column": 7}
     log = json.dumps([{"kind": "error", "message": "no", "locations": [{"caret": caret}]}]).encode()
-    assert errors_of(log + b"\ncollect2: failed") == "kernel.cu:3:7: error: no"
-    assert errors_of(b"ld: undefined reference") is None
+    assert has_errors(log + b"\ncollect2: failed")
+    assert not has_errors(b"ld: undefined reference")
+    assert not has_errors(_log(1, 9, 9, 9))

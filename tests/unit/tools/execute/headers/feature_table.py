@@ -22,7 +22,10 @@ REFUSED = (
     ),
     ("Any other instruction outside the table of `tools/execute/cpu/ptx_table.py`", "named with its line"),
     ("wmma for 4-bit and 1-bit elements", "`nvcuda::wmma::experimental`"),
-    ("Atomics of more than 8 bytes", "`cuda::atomic_ref` of a 16-byte type"),
+    (
+        "Atomic objects of more than 8 bytes",
+        "`cuda::atomic_ref` of a 16-byte type (`atomicCAS` and `atomicExch` run)",
+    ),
     ("A heap on the device", "`malloc`, `new`"),
     ("Cooperative launches of more than 16384 threads", '`"cooperative": true` with a large grid'),
     ("A kernel that launches a kernel", "`k<<<1, 32>>>()` in device code"),

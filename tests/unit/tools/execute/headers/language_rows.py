@@ -292,6 +292,31 @@ def _float_to_integer(given: Given) -> Given:
     return {"y": np.concatenate([r.astype(np.int64) for r in rows])}
 
 
+def _nv_atomics(given: Given) -> Given:
+    x: Array = given["x"]
+    return {
+        "y": np.array([x.sum(), max(x.max(), 0), min(x.min(), 0), -1, 9, 64], np.int32),
+        "f": np.array([16], np.float32),
+        "w": np.array([32, 496, 7], np.uint64),
+    }
+
+
+def _group_updates(given: Given) -> Given:
+    x: Array = given["x"]
+    total, after = x.sum(), np.cumsum(x)
+    return {
+        "y": np.concatenate([after - x, total + after, np.ones(32)]).astype(np.int32),
+        "totals": np.array([total, x.max(), 2 * total], np.int32),
+    }
+
+
+def _small_primitives(given: Given) -> Given:
+    x: Array = given["x"]
+    halves = [np.where(np.arange(128) < 100, part, -1).reshape(32, 4).T.ravel() for part in x[:256].reshape(2, 128)]  # fmt: skip
+    sums = 2 * (2 * x[:64][::-1] + 1) + np.maximum(x[:64], 3)
+    return {"y": np.concatenate([*halves, sums]).astype(np.int32)}
+
+
 _EDGES = [
     0.0, -0.5, -1.0, 3.7, 300.5, -300.5, 7e4, -7e4, 2147483520.0, 2147483648.0, -2147483648.0, -3e9, 4294967040.0, 4294967296.0,
     5e9, 9.2e18, 9.3e18, -9.3e18, 1.8e19, 1.9e19, np.inf, -np.inf, np.nan, 1e10, 127.9, 128.0, -128.9, -129.0, 255.5, 256.0, 65535.9, 1e-3,
@@ -539,6 +564,9 @@ ROWS = {
     "math_library": Feature({"x": RNG.uniform(-4, 4, 32)}, {"f": new(52 * 32, np.float32), "d": new(52 * 32, np.float64), "fast": new(15 * 32, np.float32)}, _math_library, tolerance=1e-4),
     "conversions": Feature({"x": np.concatenate([RNG.normal(size=8) * 100, RNG.normal(size=8) * 1e10, RNG.normal(size=8) * 1e20, np.arange(8) - 3.5])}, {"i": new(256), "u": new(192, np.uint32), "l": new(128, np.int64), "w": new(64, np.uint64), "f": new(288, np.float32), "d": new(128, np.float64)}, _conversions),
     "float_to_integer": Feature({"x": np.array(_EDGES, np.float32)}, {"y": new(34 * 32, np.int64)}, _float_to_integer),
+    "nv_atomics": Feature({"x": ints(32)}, {"y": new(6), "f": new(1, np.float32), "w": new(3, np.uint64)}, _nv_atomics),
+    "group_updates": Feature({"x": ints(32)}, {"y": new(96), "totals": new(3)}, _group_updates),
+    "small_primitives": Feature({"x": ints(256)}, {"y": new(320)}, _small_primitives, 64),
     "narrow_math": Feature({"x": RNG.uniform(-2, 2, 32).astype(np.float32)}, {"y": new(64 * 32, np.float32), "pairs": new(32 * 64, np.float32), "flags": new(64)}, _narrow_math, grid=2, tolerance=1.6e-2),
     "narrow_conversions": Feature({"x": normal(32) * np.float32(30), "h": (normal(32) * 50).astype(np.float16), "b": (normal(32) * 50).astype(BF16)}, {"i": new(384), "f": new(352, np.float32)}, _narrow_conversions),
     "simd_video": Feature({"a": words(32), "b": words(32)}, {"bytes": new(26 * 32, np.uint32), "halves": new(12 * 32, np.uint32), "dots": new(19 * 32)}, _simd_video),

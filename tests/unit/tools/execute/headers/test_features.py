@@ -1,5 +1,6 @@
 """Each kernel of `kernels/` runs in both modes with NumPy's numbers, and is real CUDA: NVRTC compiles it."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -87,3 +88,4 @@ def test_what_cannot_run_is_unsupported_by_name(executor: CpuExecutor, what: str
     assert isinstance(result, JobNotRun), result
     assert result.reason == "unsupported"
     assert words in result.message
+    assert re.match(r"line [234]: ", result.message), result

@@ -24,4 +24,19 @@ inline T exclusive_scan(const Group& g, T value, Op op, SIM_LINE) {
 }
 template <class Group, class T>
 inline T exclusive_scan(const Group& g, T value, SIM_LINE) { return exclusive_scan(g, value, plus<T>(), sim_line); }
+template <class Group, class Atomic, class T, class Op>
+inline T inclusive_scan_update(const Group& g, Atomic& to, T value, Op op, SIM_LINE) {
+    const T own = inclusive_scan(g, value, op, sim_line), all = simg::reduce(g.sim_mask(), value, op, sim_line);
+    T old{};
+    if (g.thread_rank() == 0) old = sim_update(to, all, op);
+    return static_cast<T>(op(g.shfl(old, 0), own));
+}
+template <class Group, class Atomic, class T, class Op>
+inline T exclusive_scan_update(const Group& g, Atomic& to, T value, Op op, SIM_LINE) {
+    const T own = exclusive_scan(g, value, op, sim_line), all = simg::reduce(g.sim_mask(), value, op, sim_line);
+    T old{};
+    if (g.thread_rank() == 0) old = sim_update(to, all, op);
+    old = g.shfl(old, 0);
+    return g.thread_rank() == 0 ? old : static_cast<T>(op(old, own));
+}
 }  // namespace cooperative_groups

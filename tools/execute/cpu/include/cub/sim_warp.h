@@ -101,4 +101,58 @@ class WarpScan {
     T Broadcast(T in, unsigned rank, SIM_SITE) { return simg::exchange(Warp::mask(), in, static_cast<int>(Warp::first() + rank), at.line); }
 };
 
+enum CacheLoadModifier { LOAD_DEFAULT, LOAD_CA, LOAD_CG, LOAD_CS, LOAD_CV, LOAD_LDG, LOAD_VOLATILE };
+enum CacheStoreModifier { STORE_DEFAULT, STORE_WB, STORE_CG, STORE_CS, STORE_WT, STORE_VOLATILE };
+template <CacheLoadModifier, class It>
+inline auto ThreadLoad(It from) { return *from; }
+template <CacheStoreModifier, class It, class T>
+inline void ThreadStore(It to, T value) { *to = value; }
+
+enum WarpLoadAlgorithm { WARP_LOAD_DIRECT, WARP_LOAD_STRIPED, WARP_LOAD_VECTORIZE, WARP_LOAD_TRANSPOSE };
+enum WarpStoreAlgorithm { WARP_STORE_DIRECT, WARP_STORE_STRIPED, WARP_STORE_VECTORIZE, WARP_STORE_TRANSPOSE };
+
+/// Which item of the warp's a thread's i-th is: its own run of them, or every `Lanes`-th.
+template <int Items, int Lanes, bool striped>
+inline int sim_item_of_warp(int i) {
+    const int rank = static_cast<int>(sim_logical_warp<Lanes>::rank());
+    return striped ? rank + i * Lanes : rank * Items + i;
+}
+
+template <class T, int Items, WarpLoadAlgorithm Algorithm = WARP_LOAD_DIRECT, int Lanes = 32, int Arch = 0>
+class WarpLoad {
+    static int item(int i) { return sim_item_of_warp<Items, Lanes, Algorithm == WARP_LOAD_STRIPED>(i); }
+
+  public:
+    struct TempStorage {
+        TempStorage& Alias() { return *this; }
+    };
+    WarpLoad() = default;
+    explicit WarpLoad(TempStorage&) {}
+    template <class It> void Load(It in, T (&items)[Items]) { Load(in, items, Items * Lanes); }
+    template <class It> void Load(It in, T (&items)[Items], int valid) {
+        for (int i = 0; i < Items; ++i)
+            if (item(i) < valid) items[i] = in[item(i)];
+    }
+    template <class It, class D> void Load(It in, T (&items)[Items], int valid, D other) {
+        for (int i = 0; i < Items; ++i) items[i] = item(i) < valid ? static_cast<T>(in[item(i)]) : static_cast<T>(other);
+    }
+};
+
+template <class T, int Items, WarpStoreAlgorithm Algorithm = WARP_STORE_DIRECT, int Lanes = 32, int Arch = 0>
+class WarpStore {
+    static int item(int i) { return sim_item_of_warp<Items, Lanes, Algorithm == WARP_STORE_STRIPED>(i); }
+
+  public:
+    struct TempStorage {
+        TempStorage& Alias() { return *this; }
+    };
+    WarpStore() = default;
+    explicit WarpStore(TempStorage&) {}
+    template <class It> void Store(It out, T (&items)[Items]) { Store(out, items, Items * Lanes); }
+    template <class It> void Store(It out, T (&items)[Items], int valid) {
+        for (int i = 0; i < Items; ++i)
+            if (item(i) < valid) out[item(i)] = items[i];
+    }
+};
+
 }  // namespace cub

@@ -1,0 +1,3 @@
+// See sim_warp.h.
+#pragma once
+#include "../sim_warp.h"
