@@ -110,7 +110,8 @@ def beyond(kernel: Kernel, ir: KernelIR, *, budget: int) -> list[Sizes]:
     """
     known = {**constants(kernel), "num_sms": 8}
     caps = set(_caps(kernel, known))
-    pairs = {(q, t, budget) for q in _quantities(kernel, ir) for t in _limits(kernel, known)}
+    limits = {1, *_limits(kernel, known)}  # a scratch of one element, say `max(1, n // 2**18)`, must grow too
+    pairs = {(q, t, budget) for q in _quantities(kernel, ir) for t in limits}
     pairs |= {(q, t, 50 * budget) for q, t in caps}
     wanted = []
     for quantity, limit, most in pairs:

@@ -21,7 +21,9 @@ REACH_S = 2.5
 """Wall seconds for all further sizes and values of one kernel."""
 _RUN_S = 2.0
 _WORK = 3_000_000
-"""Most work of one run in check mode."""
+"""Most work of one run that may reach something new."""
+_FURTHER_WORK = 1_200_000
+"""Most work of one run in check mode that is made of every kernel."""
 _EXPANSIONS = 160
 _PATIENCE = 12
 """Runs in a row that reach nothing new before the search for sizes ends."""
@@ -46,8 +48,8 @@ def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
         ran += runs
     if climb.unreached:
         ran += _run(climb, checker, _other_values(climb, done), until)
-    for sizes in beyond(climb.kernel, climb.ir, budget=_WORK):
-        if work(climb.ir, sizes) <= _WORK and _run(
+    for sizes in beyond(climb.kernel, climb.ir, budget=_FURTHER_WORK):
+        if work(climb.ir, sizes) <= _FURTHER_WORK and _run(
             climb, checker, [_at(done, sizes, "normal")], until + 2 * _RUN_S, whole=True
         ):
             climb.checked.append(sizes)
@@ -67,7 +69,7 @@ def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
     zero each time, and a race that writes the same value is none; where the plan asks, there is one multiprocessor.
     """
     shapes = climb.suite.cases("shapes", tunables=climb.tunables)
-    largest = [c.dims for c in shapes if work(climb.ir, c.dims) <= _WORK][-2:]
+    largest = [c.dims for c in shapes if work(climb.ir, c.dims) <= _FURTHER_WORK][-1:]
     threads = max((n for n in climb.tunables if n <= 1024), default=256)
     some = {d.name: min(around(d, (17, 37, 61), most=64), key=lambda n: abs(n - 37)) for d in climb.ir.dims}
     wide = [
@@ -79,7 +81,7 @@ def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
     cases = [
         _at(done, s, "normal")
         for s in (least, *some_more, *wide, *largest)
-        if admitted(climb.ir, s) and work(climb.ir, s) <= _WORK
+        if admitted(climb.ir, s) and work(climb.ir, s) <= _FURTHER_WORK
     ]
     persistent = "num_sms" in climb.kernel.plan.model_dump_json()
     until = min(time.monotonic() + 4 * _RUN_S, climb.deadline)
