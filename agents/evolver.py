@@ -84,8 +84,7 @@ def decide(state: EvolverView, judge: Judge) -> StateUpdate:
     stop = why_stop(state, rounds, base, judge)
     planned = plan_round(state, rounds, base, judge) if stop is None else None
     if planned is None or not planned.branches:
-        detail = f"attempt {base.id} is the best; no idea that fits it is left"
-        stop = stop or Stop(reason="strategies_exhausted", detail=detail)
+        stop = stop or _without_ideas(base, judge.calls_left())
         confirmed = confirm(rounds, state, stop, judge)
         if confirmed is not None:
             rounds[confirmed.number] = changed[confirmed.number] = confirmed
@@ -99,6 +98,15 @@ def decide(state: EvolverView, judge: Judge) -> StateUpdate:
         branches=planned.branches,
     )
     return {"decision": decision, "rounds": {**changed, planned.number: planned}}
+
+
+def _without_ideas(base: Attempt, left: int | None) -> Stop:
+    """Return why no round could be planned: nothing fits, or too few calls are left to ask for what might."""
+    if left is not None and left <= 1:
+        detail = f"{left} model call is left, too few to ask for a further idea and have it written"
+        return Stop(reason="budget", detail=detail)
+    detail = f"attempt {base.id} is the best; no idea that fits it is left"
+    return Stop(reason="strategies_exhausted", detail=detail)
 
 
 def _stopped(best: Attempt) -> Decision:

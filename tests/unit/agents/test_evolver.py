@@ -251,6 +251,16 @@ def test_no_call_left_means_no_round_and_few_mean_few_branches() -> None:
     assert len(state.decision.branches) == 1
 
 
+def test_the_last_call_is_no_reason_to_say_that_ideas_are_at_an_end() -> None:
+    few, fake = started(Budget(branches=16, rounds=9, patience=9), left=40)
+    ended = {b.name: BranchEnd(reason="not_applicable", detail="no") for b in few.rounds[1].branches}
+    fake.left = 1
+    stop = decide(joined(few, **ended), fake)["stop"]
+    assert stop is not None
+    assert stop.reason == "budget"
+    assert "1 model call is left" in stop.detail
+
+
 def test_without_a_time_no_round_follows_unless_it_is_asked_for() -> None:
     held = {1: Attempt(id=1, sha256="a", verdict=ACCEPTED, timing=TimingNotMeasured(reason="no GPU"))}
     update = decide(EvolverView(ir=IR, attempts=held), FakeJudge(IR))
