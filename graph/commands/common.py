@@ -26,7 +26,7 @@ MaxGpuSeconds = Annotated[
 ]
 Rounds = Annotated[
     int | None,
-    typer.Option(help="Rounds of optimisation in all (left out: 3 where time is measured, else none)."),
+    typer.Option(help="Rounds of optimisation in all (by default 3 where time is measured, else none)."),
 ]
 Branches = Annotated[int | None, typer.Option(help="Ideas tried in one round, each in a branch of its own.")]
 LadderSeconds = Annotated[float | None, typer.Option(help="Most wall seconds for judging one kernel.")]
