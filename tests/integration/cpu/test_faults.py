@@ -213,3 +213,14 @@ def test_an_access_is_named_by_line_and_column(name: str, cpu: CpuExecutor) -> N
     statement = text.split("//")[0]
     assert 1 <= result.evidence["column"] <= len(statement.rstrip())
     assert statement[result.evidence["column"] - 1] not in " ;"
+
+
+def test_a_column_is_the_authors_where_the_text_was_edited(cpu: CpuExecutor) -> None:
+    body = "float a[4] = {}; float* p = a; p[0] = 1; int i = (int)x[0] + (int)x[1]; y[i + 99] = *p;  // HERE"
+    case = Case("edited", body)
+
+    result = case.run(cpu)
+
+    assert isinstance(result, JobFault), result
+    text = case.source.splitlines()[result.evidence["line"] - 1]
+    assert text[result.evidence["column"] - 1 :].startswith(("y[i + 99]", "[i + 99]", "= *p"))

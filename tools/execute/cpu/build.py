@@ -310,6 +310,8 @@ def kernel_library(
             )
             if not again.ok:
                 (folder / "first.so").replace(kept)
+                (folder / "kernel.cu").write_text(text, encoding="utf-8")
+        cache.publish(key, "kernel.cu", folder / "kernel.cu")  # tells columns of the kernel's own text
         return cache.publish(key, "kernel.so", folder / "kernel.so")
     finally:
         shutil.rmtree(folder, ignore_errors=True)

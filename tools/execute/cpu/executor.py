@@ -16,6 +16,7 @@ from cuda_harness.tools.execute.cpu.contain import SYSTEM_READABLE, bubblewrappe
 from cuda_harness.tools.execute.cpu.coverage import coverage_of
 from cuda_harness.tools.execute.cpu.guards import guard_locals
 from cuda_harness.tools.execute.cpu.limits import launch_fault
+from cuda_harness.tools.execute.cpu.lines import FIRST_LINE
 from cuda_harness.tools.execute.cpu.outcomes import compile_failed, died, fault_of, not_run_of
 from cuda_harness.tools.execute.cpu.rewrite import Rewritten, Unsupported, rewrite
 from cuda_harness.tools.execute.cpu.symbols import DEVICE_HEAP, foreign_symbols
@@ -88,6 +89,8 @@ class CpuExecutor:
         host_compiler()
         self._cache = BuildCache(cache, unsafe=unsafe)
         self._unsafe = unsafe
+        self._no_cpp: set[str] = set()
+        """Edited texts that did not compile: a candidate has many jobs."""
         self._workers = workers or min(MAX_WORKERS, len(os.sched_getaffinity(0)))
         self._cancel = cancel
 
@@ -153,9 +156,13 @@ class CpuExecutor:
             texts.insert(0, saturate_casts(guard_locals(source)))
         texts = list(dict.fromkeys(texts))
         while True:
-            library = self._rewritten(texts.pop(0), facts, macros, mode, fast_math=fast_math)
+            text = texts.pop(0)
+            if texts and text in self._no_cpp:
+                continue
+            library = self._rewritten(text, facts, macros, mode, fast_math=fast_math)
             if not texts or not isinstance(library, Finished) or b"error: " not in library.stderr:
                 return library
+            self._no_cpp.add(text)
 
     def _rewritten(
         self, source: str, facts: SourceFacts, macros: dict[str, int], mode: Mode, *, fast_math: bool
@@ -250,11 +257,11 @@ class CpuExecutor:
                 msg, remedy="use a kernel with seccomp, or --unsafe-exec for code you trust"
             )
         if status == "fault":
-            return fault_of(said, library)
+            return fault_of(said, library, job.source)
         if said.get("reason") == "again":
             return None
         if status != "ok":
-            return not_run_of(said, library)
+            return not_run_of(said, library, job.source)
         calls = tuple(
             outputs_of(memory, layout, job, index, said["unwritten"][index])
             for index in range(len(job.calls))
@@ -275,7 +282,7 @@ class CpuExecutor:
 
 def _translation_unit(rewritten: Rewritten, macros: dict[str, int], facts: SourceFacts) -> str:
     lines = ['#include "sim.h"', define_macros(macros)]
-    lines += ['#line 1 "kernel.cu"', rewritten.text, '#line 1 "cuda_harness_entries"']
+    lines += [FIRST_LINE.rstrip(), rewritten.text, '#line 1 "cuda_harness_entries"']
     lines.append('extern "C" {')
     named = {k: rewritten.renamed.get(k, k) for k in rewritten.kernels}
     table = ", ".join(f'SIM_KERNEL_AS("{k}", {name})' for k, name in named.items())

@@ -4,6 +4,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ _FIXED = {0x0B: 1, 0x05: 2, 0x06: 4, 0x07: 8, 0x1E: 16}
 """Sizes of the forms data1, data2, data4, data8, data16."""
 _UDATA = 0x0F
 _PATH = 1  # DW_LNCT_path
+FIRST_LINE = '#line 1 "kernel.cu"\n'
+"""What stands before the kernel's own text in a translation unit."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,27 @@ def places_of(library: Path, addresses: Iterable[int]) -> dict[int, Place]:
         if at >= 0 and address < rows[at].end and rows[at].in_kernel:
             found[address] = Place(rows[at].line, rows[at].column)
     return found
+
+
+def own_column(source: str, library: Path, place: Place) -> int:
+    """Return the column that a place of the compiled text has in the kernel as its author wrote it.
+
+    Args:
+        source: kernel.cu of the author.
+        library: What was compiled; the text it was compiled from lies beside it.
+        place: A line, which both texts share, and a column of the compiled one.
+    """
+    try:
+        compiled = library.with_name("kernel.cu").read_text(encoding="utf-8").split(FIRST_LINE, 1)[1]
+        made, written = compiled.split("\n")[place.line - 1], source.split("\n")[place.line - 1]
+    except (OSError, IndexError):
+        return place.column
+    column = 0
+    for block in SequenceMatcher(None, made, written, autojunk=False).get_matching_blocks():
+        if block.a >= place.column:
+            break
+        column = block.b + min(place.column - 1 - block.a, max(block.size - 1, 0))
+    return column + 1
 
 
 class _Row(NamedTuple):

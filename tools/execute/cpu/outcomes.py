@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from cuda_harness.tools.execute.cpu.lines import place_of
+from cuda_harness.tools.execute.cpu.lines import Place, own_column, place_of
 from cuda_harness.tools.execute.protocol import (
     CopyOp,
     FillOp,
@@ -84,9 +84,9 @@ def died(job: Job, done: Finished, launch: int) -> JobResult:
     return JobFault("crash", f"{name} ended the process with status {done.returncode}", {"kernel": name})
 
 
-def fault_of(said: dict[str, Any], library: Path) -> JobFault:
+def fault_of(said: dict[str, Any], library: Path, source: str) -> JobFault:
     """Return the reported fault with line, column, place and buffer as evidence."""
-    evidence = _evidence(said, library)
+    evidence = _evidence(said, library, source)
     message = _with_line(str(said.get("message", "")), evidence)
     if "thread" in evidence:
         message += (
@@ -95,9 +95,9 @@ def fault_of(said: dict[str, Any], library: Path) -> JobFault:
     return JobFault(said["fault"], message, evidence)
 
 
-def not_run_of(said: dict[str, Any], library: Path) -> JobNotRun:
+def not_run_of(said: dict[str, Any], library: Path, source: str) -> JobNotRun:
     """Return what the child could not run, with its line where that is known."""
-    evidence = _evidence(said, library)
+    evidence = _evidence(said, library, source)
     message = _with_line(str(said.get("message", "")), evidence)
     return JobNotRun(said.get("reason", "environment"), message, "", evidence)
 
@@ -108,7 +108,7 @@ def _with_line(message: str, evidence: dict[str, Any]) -> str:
     return message
 
 
-def _evidence(said: dict[str, Any], library: Path) -> dict[str, Any]:
+def _evidence(said: dict[str, Any], library: Path, source: str) -> dict[str, Any]:
     keys = ("kernel", "launch", "block", "thread", "line", "column", "buffer", "other_thread", "other_block")
     evidence = {k: said[k] for k in keys if k in said}
     pc = said.get("pc")
@@ -120,6 +120,8 @@ def _evidence(said: dict[str, Any], library: Path) -> dict[str, Any]:
             evidence["line"] = line
         if place and place.column:
             evidence["column"] = place.column
+    if "line" in evidence and "column" in evidence:
+        evidence["column"] = own_column(source, library, Place(evidence["line"], evidence["column"]))
     return evidence
 
 
