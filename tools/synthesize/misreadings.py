@@ -6,6 +6,7 @@ of other inputs; so the reference says what such a kernel writes. A misreading t
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -31,7 +32,8 @@ class Misreading:
     """One way to read inputs wrongly, in one case."""
 
     name: str
-    question: Question
+    ask: Callable[[], Question | None]
+    """Makes the question when it is wanted; `None` where this case has none."""
     back: Back
     """Gives the outputs that such a kernel writes, in the shapes of the case."""
     domestic: bool = False
@@ -44,10 +46,13 @@ def misreadings(ir: KernelIR, specs: Inputs, case: Case, inputs: Mapping[str, Ar
     yield from _axes(ir, case, inputs)
     yield from _windows(ir, specs, case, inputs)
     shown = {t.name for t in ir.outputs if t.dtype in {"float32", "float64"}}
+    plain = Question(inputs, case.dims, case.scalars)
     for name in forbidden(ir):
-        question = emulation(ir, Question(inputs, case.dims, case.scalars), name)
         yield Misreading(
-            name, question, lambda truth: {n: a for n, a in truth.arrays.items() if n in shown}, domestic=True
+            name,
+            partial(emulation, ir, plain, name),
+            lambda truth: {n: a for n, a in truth.arrays.items() if n in shown},
+            domestic=True,
         )
 
 
@@ -70,9 +75,8 @@ def _scalars(ir: KernelIR, case: Case, inputs: Mapping[str, Array]) -> Iterator[
         wrong["identity scalars"] = ones
     for name, values in wrong.items():
         if any(case.scalars[n] != v for n, v in values.items()):
-            yield Misreading(
-                name, Question(inputs, case.dims, {**case.scalars, **values}), _as_they_are, domestic=True
-            )
+            question = partial(Question, inputs, case.dims, {**case.scalars, **values})
+            yield Misreading(name, question, _as_they_are, domestic=True)
 
 
 # --------------------------------------------------------------------------------------------- axes
@@ -81,21 +85,19 @@ def _scalars(ir: KernelIR, case: Case, inputs: Mapping[str, Array]) -> Iterator[
 def _axes(ir: KernelIR, case: Case, inputs: Mapping[str, Array]) -> Iterator[Misreading]:
     """Yield what comes of working along another axis: two dims exchanged, or one matrix read by columns."""
     for one, two in _pairs(ir):
-        dims = {**case.dims, one: case.dims[two], two: case.dims[one]}
-        found = _exchanged(ir, inputs, one, two, dims)
-        if found is not None:
-            question = Question(found, dims, case.scalars)
-            yield Misreading(f"wrong axis ({one}, {two})", question, _returned(ir, case.dims, one, two))
+        back = _returned(ir, case.dims, one, two)
+        yield Misreading(f"wrong axis ({one}, {two})", partial(_exchanged, ir, case, inputs, one, two), back)
     for tensor in ir.inputs:
         value = np.asarray(inputs[tensor.name])
         if tensor.unused or value.ndim < 2 or min(value.shape[-2:]) < 2:
             continue
-        rows, columns = value.shape[-2:]
-        turned = np.swapaxes(value.reshape(*value.shape[:-2], columns, rows), -1, -2)
-        given = {**inputs, tensor.name: np.ascontiguousarray(turned)}
-        yield Misreading(
-            f"wrong axis of {tensor.name}", Question(given, case.dims, case.scalars), _as_they_are
-        )
+        yield _of_one(f"wrong axis of {tensor.name}", case, inputs, tensor, _by_columns)
+
+
+def _by_columns(value: Array) -> Array:
+    """Return a matrix whose elements are taken column by column from where they lie row by row."""
+    rows, columns = value.shape[-2:]
+    return np.swapaxes(value.reshape(*value.shape[:-2], columns, rows), -1, -2)
 
 
 def _pairs(ir: KernelIR) -> list[tuple[str, str]]:
@@ -111,10 +113,9 @@ def _pairs(ir: KernelIR) -> list[tuple[str, str]]:
     return found[:_PAIRS]
 
 
-def _exchanged(
-    ir: KernelIR, inputs: Mapping[str, Array], one: str, two: str, dims: Mapping[str, int]
-) -> dict[str, Array] | None:
-    """Return inputs for a problem whose two dims are exchanged: transposed where both are axes, else wrapped around."""
+def _exchanged(ir: KernelIR, case: Case, inputs: Mapping[str, Array], one: str, two: str) -> Question | None:
+    """Return the problem with two dims exchanged: inputs are transposed where both are axes, else wrapped around."""
+    dims = {**case.dims, one: case.dims[two], two: case.dims[one]}
     found = {}
     for tensor in ir.inputs:
         try:
@@ -125,7 +126,7 @@ def _exchanged(
         if fitted is None:
             return None
         found[tensor.name] = fitted
-    return found
+    return Question(found, dims, case.scalars)
 
 
 def _returned(ir: KernelIR, dims: Mapping[str, int], one: str, two: str) -> Back:
@@ -169,23 +170,34 @@ def _windows(ir: KernelIR, specs: Inputs, case: Case, inputs: Mapping[str, Array
         if size < 2:
             continue
         where = tensor.name if value.ndim < 2 else f"{tensor.name}, axis {axis}"
-        late = np.take(value, np.minimum(np.arange(size) + 1, size - 1), axis=axis)
-        yield _with(case, inputs, tensor, late, f"off-by-one window ({where})")
-        yield _with(
-            case, inputs, tensor, _without_last(tensor, specs, value, axis), f"one tap missing ({where})"
-        )
+        yield _of_one(f"off-by-one window ({where})", case, inputs, tensor, partial(_late, axis))
+        without = partial(_without_last, tensor, specs, axis)
+        yield _of_one(f"one tap missing ({where})", case, inputs, tensor, without)
 
 
-def _without_last(tensor: Tensor, specs: Inputs, value: Array, axis: int) -> Array:
+def _late(axis: int, value: Array) -> Array:
+    """Return the array read one element late along an axis; its last element stands twice."""
+    size = value.shape[axis]
+    return np.asarray(np.take(value, np.minimum(np.arange(size) + 1, size - 1), axis=axis))
+
+
+def _without_last(tensor: Tensor, specs: Inputs, axis: int, value: Array) -> Array:
     """Return the array with nothing at the end of an axis; where zero may leave the domain, its neighbour again."""
     cut = np.moveaxis(value.copy(), axis, 0)
     cut[-1] = cut[-2] if tensor.name in specs.specs else np.zeros((), dtype=value.dtype)
     return np.ascontiguousarray(np.moveaxis(cut, 0, axis))
 
 
-def _with(case: Case, inputs: Mapping[str, Array], tensor: Tensor, value: Array, name: str) -> Misreading:
-    given = {**inputs, tensor.name: value}
-    return Misreading(name, Question(given, case.dims, case.scalars), _as_they_are)
+def _of_one(
+    name: str, case: Case, inputs: Mapping[str, Array], tensor: Tensor, change: Callable[[Array], Array]
+) -> Misreading:
+    """Return the misreading of one input."""
+
+    def ask() -> Question:
+        changed = np.ascontiguousarray(change(np.asarray(inputs[tensor.name])))
+        return Question({**inputs, tensor.name: changed}, case.dims, case.scalars)
+
+    return Misreading(name, ask, _as_they_are)
 
 
 def probes(

@@ -148,42 +148,26 @@ def copies(
             yield f"copy of {source.name}", made
 
 
-def permuted_ties(
-    ir: KernelIR,
-    cases: Sequence[Case],
-    answers: Mapping[str, Answer],
-    inputs: Mapping[str, Mapping[str, Array]],
-    *,
-    free: bool,
-) -> Planted:
-    """Return outputs that choose among equal values otherwise than the truth does.
+def is_free(tensor: Tensor) -> bool:
+    """Return whether an output names elements and may name any of equal ones."""
+    rule = tensor.compare
+    return rule is not None and rule.mode == "index" and rule.ties == "any"
 
-    Args:
-        ir: Says which outputs name elements.
-        cases: Those with equal values contribute.
-        answers: The truths.
-        inputs: By case.
-        free: Only outputs whose choice the IR leaves open: these are right. Otherwise all others: these are wrong.
+
+def permuted_ties(ir: KernelIR, tensor: Tensor, answer: Answer, inputs: Mapping[str, Array]) -> Array | None:
+    """Return an output that chooses among equal values otherwise than the truth does, `None` where there are none.
+
+    It is right where `is_free`, and wrong otherwise.
     """
-    found: Planted = {}
-    for tensor in ir.outputs:
-        rule = tensor.compare
-        open_ = rule is not None and rule.mode == "index" and rule.ties == "any"
-        if open_ is not free or (rule is not None and rule.mode == "set"):
-            continue
-        for case in cases:
-            own = answers[case.id].arrays[tensor.name]
-            if tensor.name in answers[case.id].defined or not own.size:
-                continue
-            values = _named_by(ir, tensor, answers[case.id], inputs[case.id])
-            other = next(
-                (o for v in values if (o := _choose_others(rule_axis(tensor), own, v)) is not None), None
-            )
-            if other is None:
-                other = _swapped_beside(tensor, own, ir, answers[case.id]) if not free else None
-            if other is not None:
-                found[case.id, tensor.name] = other
-    return found
+    own = answer.arrays[tensor.name]
+    unordered = tensor.compare is not None and tensor.compare.mode == "set"
+    if unordered or tensor.name in answer.defined or not own.size:
+        return None
+    for values in _named_by(ir, tensor, answer, inputs):
+        found = _choose_others(rule_axis(tensor), own, values)
+        if found is not None:
+            return found
+    return None if is_free(tensor) else _swapped_beside(tensor, own, ir, answer)
 
 
 def rule_axis(tensor: Tensor) -> int | None:
@@ -224,7 +208,11 @@ def _choose_others(axis: int | None, own: Array, values: Array) -> Array | None:
     picked = picked.astype(np.int64)
     if not length or not picked.size or picked.min() < 0 or picked.max() >= length:
         return None
-    other = np.stack([_line(line, row) for line, row in zip(lines, picked, strict=True)])
+    ordered = np.sort(lines.astype(np.float64) if lines.dtype.kind not in "iub" else lines, axis=-1)
+    ties = (ordered[:, 1:] == ordered[:, :-1]).any(axis=-1)
+    other = picked.copy()
+    for number in np.flatnonzero(ties):
+        other[number] = _line(lines[number], picked[number])
     if np.array_equal(other, picked):
         return None
     if own.size == 1 and axis is None:

@@ -82,12 +82,16 @@ class ReferenceRunner:
     ) -> tuple[dict[str, Any], list[bytes]] | ReferenceFault:
         """Return the child's reply and its blobs, or why there is none."""
         heads, blobs, declared = [], [], 0
+        outputs: dict[tuple[tuple[str, int], ...], int] = {}
         for q in questions:
             given = {t.name: to_reference(t.dtype, np.asarray(q.inputs[t.name])) for t in ir.inputs}
             case_heads, case_blobs = describe_arrays(given)
             heads.append({"inputs": case_heads, "dims": dict(q.dims), "scalars": dict(q.scalars)})
             blobs.extend(case_blobs)
-            declared += sum(9 * int(np.prod(t.dims(q.dims), dtype=np.int64)) for t in ir.outputs)
+            sizes = tuple(q.dims.items())
+            if sizes not in outputs:
+                outputs[sizes] = sum(9 * int(np.prod(t.dims(q.dims), dtype=np.int64)) for t in ir.outputs)
+            declared += outputs[sizes]
         asked = declared + sum(map(len, blobs))
         memory = _planned_memory(asked)
         if memory is None:

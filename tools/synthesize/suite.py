@@ -233,8 +233,12 @@ class Suite:
         """Yield the questions in batches of bounded memory; a single one may exceed it."""
         part: list[Question] = []
         held = 0
+        sizes: dict[tuple[int, ...], int] = {}
         for question in questions:
-            size = 8 * elements(self.ir, question.dims)
+            key = tuple(question.dims.values())
+            if key not in sizes:
+                sizes[key] = 8 * elements(self.ir, question.dims)
+            size = sizes[key]
             if part and held + size > _BATCH_BYTES:
                 yield part
                 part, held = [], 0
