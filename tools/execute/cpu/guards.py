@@ -48,7 +48,9 @@ def _guarded(declaration: Node, members: dict[str, int], data: bytes) -> Iterato
         return
     written = data[declaration.start_byte : declarators[0].start_byte].decode("utf-8", "replace")
     kind = _ALIGNAS.sub(r"__attribute__((aligned(\1)))", " ".join(written.split()))
-    if _UNGUARDED.search(kind) or "alignas" in kind:
+    # `__align__(16)` reads as a statement of its own to the grammar; what stands before it belongs to the type too.
+    before = re.split(rb"[;{}]", data[: declaration.start_byte])[-1].decode("utf-8", "replace")
+    if _UNGUARDED.search(before + kind) or "alignas" in kind:
         return
     statements, any_guarded = [], False
     for declarator in declarators:

@@ -43,6 +43,7 @@ def test_variable_that_a_pointer_may_reach_is_guarded(statements: str) -> None:
         "static int a[3]; f(a);",
         "constexpr int a[2] = {1, 2}; f(a);",
         "__shared__ float a[4]; f(a);",
+        "__shared__ __align__(16) float a[4]; f(a);",
         "switch (n) { case 0: float a[3]; f(a); }",
         "float a[4]; f(a); goto end; end: return;",
     ],
