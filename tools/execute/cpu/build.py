@@ -8,6 +8,7 @@ import contextlib
 import functools
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -51,6 +52,12 @@ class HostCompiler:
     version: str
     flags: tuple[str, ...]
     """CPU features: fused multiply-add and half conversions where the host has them, as nvcc contracts by default."""
+
+    @property
+    def speaks_json(self) -> bool:
+        """Whether diagnostics come as JSON; versions from 16 on have another form, and none of our edits by them then."""
+        major = re.search(r"(\d+)\.\d+", self.version.rsplit(")", 1)[-1])
+        return major is not None and int(major.group(1)) < 16
 
 
 @functools.cache
@@ -340,8 +347,9 @@ def _compile_kernel(
     source = folder / "kernel.cu"
     source.write_text(text, encoding="utf-8")
     flags = [f for f in flags_of(mode, fast_math=fast_math) if f != "-w"]
+    told = ["-Wfloat-conversion", "-fdiagnostics-format=json"] if host_compiler().speaks_json else ["-w"]
     argv = [
-        host_compiler().path, *flags, "-Wfloat-conversion", "-fdiagnostics-format=json", *([f"-I{header}"] if header else []),
+        host_compiler().path, *flags, *told, *([f"-I{header}"] if header else []),
         f"-I{INCLUDE}", "-shared", "-nostartfiles", "-Wl,-z,now", "-Wl,--hash-style=gnu", "-fuse-ld=bfd",
         "-nodefaultlibs", "-x", "c++", str(source), "-x", "none", "-o", str(folder / "kernel.so"), "-lm", "-lc", "-lgcc",
     ]  # fmt: skip

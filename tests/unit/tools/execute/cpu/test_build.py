@@ -12,7 +12,7 @@ import pytest
 
 from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.tools.execute.cpu import build
-from cuda_harness.tools.execute.cpu.build import BuildCache, host_compiler
+from cuda_harness.tools.execute.cpu.build import BuildCache, HostCompiler, host_compiler
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 
 
@@ -32,6 +32,19 @@ def test_a_missing_compiler_is_named_with_what_to_do(monkeypatch: pytest.MonkeyP
     with pytest.raises(ExecutorUnavailable, match=r"g\+\+") as caught:
         host_compiler.__wrapped__()
     assert "install" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("version", "speaks"),
+    [
+        ("g++ (Debian 12.2.0-14+deb12u1) 12.2.0", True),
+        ("g++-14 (Debian 14.2.0-19) 14.2.0", True),
+        ("g++ (GCC) 16.1.0", False),
+        ("g++", False),
+    ],
+)
+def test_diagnostics_are_asked_for_in_a_form_that_the_compiler_has(version: str, speaks: bool) -> None:
+    assert HostCompiler("/usr/bin/g++", version, ()).speaks_json == speaks
 
 
 def test_a_half_written_file_is_never_used(tmp_path: Path) -> None:
