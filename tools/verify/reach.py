@@ -17,8 +17,9 @@ from cuda_harness.tools.verify.cases import run_cases
 from cuda_harness.tools.verify.climb import Climb, Ending, Skipped, program_for
 from cuda_harness.tools.verify.landmarks import MOST, beyond, landmarks
 
-REACH_S = 2.5
-"""Wall seconds for all further sizes and values of one kernel."""
+REACH_S = 12.0
+"""Most wall seconds of the search, for a slow machine; else it ends by the number of its runs."""
+_MOST_RUNS = 42
 _RUN_S = 2.0
 _WORK = 3_000_000
 """Most work of one run that may reach something new."""
@@ -38,9 +39,10 @@ def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
     """
     tried = [c.dims for c in done]
     ran, idle = _busy(climb, checker, done), 0
-    until = min(time.monotonic() + REACH_S, climb.deadline)
+    first, until = ran, min(time.monotonic() + REACH_S, climb.deadline)
     for batch in _batches(_ordered(climb, tried), _BATCH) if climb.unreached else ():
-        if not climb.unreached or time.monotonic() > until or idle >= _PATIENCE:
+        late = time.monotonic() > until or ran - first >= _MOST_RUNS
+        if late or not climb.unreached or idle >= _PATIENCE:
             break
         before = len(climb.unreached)
         runs = _run(climb, checker, [_at(done, s, done[0].regime) for s in batch], until)
@@ -133,7 +135,7 @@ def _other_values(climb: Climb, done: tuple[Case, ...]) -> list[Case]:
 
 
 def _ordered(climb: Climb, tried: list[Sizes]) -> list[Sizes]:
-    """Return sizes to try: first those at which other kernels run or grids become many blocks, then by magnitude."""
+    """Return sizes to try: first those at which other kernels run or grids become many blocks, then of each magnitude one."""
     found: list[Sizes] = []
     for sizes in _candidates(climb):
         if (
@@ -159,7 +161,12 @@ def _ordered(climb: Climb, tried: list[Sizes]) -> list[Sizes]:
             rest.append(sizes)
             continue
         of_size.add(_magnitude(sizes))
-    return first + magnitudes + rest
+    return first + _from_both_ends(magnitudes) + rest
+
+
+def _from_both_ends(sizes: list[Sizes]) -> list[Sizes]:
+    """Return the largest, the smallest, the second largest, ...: one large size often reaches all that is left."""
+    return [sizes[-1 - at // 2] if at % 2 == 0 else sizes[at // 2] for at in range(len(sizes))]
 
 
 def _magnitude(sizes: Sizes) -> tuple[int, ...]:
