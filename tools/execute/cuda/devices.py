@@ -63,7 +63,8 @@ def choose(
             msg, "a device is named by its number, its UUID or `auto`", remedy="use cuda:0"
         )
     if listed is None:
-        if len(list(Path("/dev").glob("nvidia[0-9]*"))) == 1:  # none may mean that they go by other names here
+        # No device file may mean that they go by other names here.
+        if len(list(Path("/dev").glob("nvidia[0-9]*"))) == 1:
             return Choice(0, {})
         listed = list_visible
     devices = listed()
