@@ -65,7 +65,7 @@ class CasePlan:
         found = shapes(self.ir, tunables, count=8, budget=8 * VALUES_WORK, seed=self.seed + 2, largest=300)
         usable = [s for s in found if 0 not in s.values() and work(self.ir, s) <= VALUES_WORK] or found[:1]
         sizes = [usable[len(usable) // 2], usable[-1]] if len(usable) > 1 else usable
-        odd = [s for s in usable if uneven(s)]
+        odd = [s for s in usable[len(usable) // 2 :] if uneven(s)]
         if (
             odd and len(sizes) > 1 and not any(map(uneven, sizes))
         ):  # padding and tails are among what values show

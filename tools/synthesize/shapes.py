@@ -189,8 +189,9 @@ def long_sizes(ir: KernelIR, *, budget: int) -> list[Sizes]:
 
 
 def uneven(sizes: Sizes) -> bool:
-    """Return whether all sizes above eight are odd, or twice an odd number: nothing is a multiple of a vector."""
-    return all(n % 4 for n in sizes.values() if n > 8)
+    """Return whether there are sizes above eight, all odd or twice an odd number: no vector divides them."""
+    large = [n for n in sizes.values() if n > 8]
+    return bool(large) and all(n % 4 for n in large)
 
 
 def longest_sums(ir: KernelIR, sizes: list[Sizes]) -> Sizes:

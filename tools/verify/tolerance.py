@@ -30,6 +30,9 @@ SMALLEST: dict[str, float] = {
 }  # fmt: skip
 """Smallest positive subnormal: the absolute rounding near zero."""
 _TF32 = 2.0**-11
+_SMALLEST_NORMAL = 2.0**-126
+_VANISHES = 80.0
+"""Arguments from here on bring exponentials to the end of float32: `1 / (1 + exp(89))` is 0, the truth is 2e-39."""
 _CHAIN = 24.0
 """Roundings of an element-wise chain with library functions of up to a few units in the last place each."""
 _GROWTH = 6.0
@@ -126,6 +129,8 @@ def tolerance(
         + 2 * argument * min(unit, single)
     )
     element = rounding + growth * magnitude + SMALLEST["float32" if tensor.dtype != "float64" else "float64"]
+    vanishing = _SMALLEST_NORMAL if argument > _VANISHES and tensor.dtype != "float64" else 0.0
+    element = element + vanishing
     rms = root_mean_square(magnitude)
     condition = 0.0
     if sensitivity is not None and sensitivity.size:
@@ -139,7 +144,11 @@ def tolerance(
         lent = np.minimum(reach * worst, share * (magnitude + _usual(magnitude, rms)))
         element = element + reach * sense + lent
         condition = reach * typical
-    norm = 1.05 * out_unit + 2 * growth + ((3 * condition + SMALLEST[tensor.dtype]) / rms if rms > 0 else 0.0)
+    norm = (
+        1.05 * out_unit
+        + 2 * growth
+        + ((3 * condition + SMALLEST[tensor.dtype] + vanishing) / rms if rms > 0 else 0.0)
+    )
     return Tolerance(element, norm, unit)
 
 
@@ -147,9 +156,10 @@ def _usual(magnitude: Array, rms: float) -> float:
     """Return the size that elements usually have: the RMS, unless a few huge elements make it.
 
     Forces at short distance or reciprocals span many orders of magnitude; the RMS would be that of the largest, and
-    every other element would pass whatever it is. For normal values four times the median is above the RMS.
+    every other element would pass whatever it is. For normal values four times the median is above the RMS. Elements
+    below the smallest normal float32 do not count: where half of an output has vanished, the other half is the usual.
     """
-    live = magnitude[magnitude > 0]
+    live = magnitude[magnitude > _SMALLEST_NORMAL]
     return min(rms, 4.0 * float(np.median(live))) if live.size else rms
 
 

@@ -207,3 +207,10 @@ def test_a_few_huge_elements_lend_nothing_to_the_others() -> None:
     found = judged(ir_of(n=512), got, truth, sense=sense)
     assert isinstance(found, Mismatch)
     assert found.evidence["index"] == [100]
+
+
+def test_what_an_exponential_cannot_reach_may_vanish() -> None:
+    ir = ir_of(n=1).model_copy(update={"summary": "x * sigmoid(x), by exp"})
+    truth, got = np.array([1.9e-39]), np.zeros(1, np.float32)
+    assert isinstance(judged(ir, got, truth, x=np.array([-88.6], np.float32)), Agreement)
+    assert isinstance(judged(ir, got, truth, x=np.array([1.0], np.float32)), Mismatch)
