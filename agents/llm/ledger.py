@@ -81,6 +81,7 @@ class Ledger:
         self._earlier_s = self._earlier_gpu_s = self._gpu_s = 0.0
         for path in sorted((folder.root / "replies").glob("*.json")):
             self._read(path.name, folder)
+        self._read_end(folder)
         self._start = clock()
 
     def _read(self, name: str, folder: "RunFolder") -> None:
@@ -90,9 +91,17 @@ class Ledger:
         self._earlier_s = max(self._earlier_s, elapsed)
         self._earlier_gpu_s = max(self._earlier_gpu_s, float(record.get("gpu_seconds") or 0.0))
 
+    def _read_end(self, folder: "RunFolder") -> None:
+        """Take the seconds of a session that came to its end: they go beyond its last reply."""
+        if not folder.exists("result.json"):
+            return
+        usage = folder.read_json("result.json").get("usage") or {}
+        self._earlier_s = max(self._earlier_s, float(usage.get("seconds") or 0.0))
+        self._earlier_gpu_s = max(self._earlier_gpu_s, float(usage.get("gpu_seconds") or 0.0))
+
     @property
     def elapsed_s(self) -> float:
-        """Wall seconds of the run: those of earlier sessions up to their last reply, and this one's."""
+        """Wall seconds of the run: those of earlier sessions to their end, or their last reply where killed, and this one's."""
         return self._earlier_s + self._clock() - self._start
 
     def calls_left(self) -> int | None:

@@ -208,3 +208,13 @@ def test_an_executor_that_does_not_count_cannot_keep_a_limit(tmp_path: Path) -> 
     book = Ledger(Budget(max_gpu_seconds=1), folder=RunFolder(tmp_path), gpu_clock=unknown)
     with pytest.raises(ConfigError, match="does not count"):
         book.require_time()
+
+
+def test_seconds_of_a_session_that_ended_count_beyond_its_last_reply(tmp_path: Path) -> None:
+    record(tmp_path, "planner-main-0-0.json", elapsed_s=50.0)
+    (tmp_path / "result.json").write_text(json.dumps({"usage": {"seconds": 98.4, "gpu_seconds": 3.5}}))
+    clock = Clock()
+    book = ledger(tmp_path, clock)
+    clock.now += 10.0
+    assert book.spend().seconds == pytest.approx(108.4)
+    assert book.gpu_seconds == pytest.approx(3.5)
