@@ -87,7 +87,7 @@ def facts(document: Mapping[str, Any]) -> list[str]:
     table = document["verdicts"]
     lines = [
         f"suite {document['suite']}, levels {', '.join(document['levels'])}, model {document['model']}, "
-        f"executor {document['executor']}, target {document['target']}",
+        f"executor {document['executor']}" + (f", target {document['target']}" if document["target"] else ""),
         f"graded by: {', '.join(f'{name} ({n})' for name, n in document['graded_by'].items()) or 'nothing'}",
         f"our verdict agrees with the benchmark's, of the decided: {_percent(table['agreement_percent'])} (where its judge "
         f"has no fault known: {_percent(table['agreement_percent_of_sound_judges'])}); wrong among accepted: "
