@@ -106,7 +106,7 @@ def _cpu_features() -> frozenset[str]:
 def flags_of(mode: Mode, *, fast_math: bool = False) -> list[str]:
     """Return the compile flags of kernels in a mode; the precompiled header is built with exactly these."""
     common = [
-        "-std=c++17", "-w", "-fPIC", "-fno-exceptions", "-fno-rtti", "-ffp-contract=fast", "-ftls-model=initial-exec",
+        "-std=c++17", "-w", "-Wno-narrowing", "-fPIC", "-fno-exceptions", "-fno-rtti", "-ffp-contract=fast", "-ftls-model=initial-exec",
         "-fno-strict-aliasing", "-fwrapv", "-fno-stack-protector", "-fvisibility=hidden", "-fno-math-errno",
         "-U_FORTIFY_SOURCE", "-fno-semantic-interposition", "-fno-plt", *host_compiler().flags,
     ]  # fmt: skip
