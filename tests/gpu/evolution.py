@@ -1,7 +1,7 @@
 """Ten requests of different families through the whole search on a GPU, with the built-in templates.
 
 `python -m tests.gpu.evolution OUT [SECONDS] [--executor NAME] [--workers N] [NAME ...]`: OUT/evolution.json and .md. Each
-request is a process of its own; what they time, they time one at a time, since timing holds a GPU alone.
+request is a process of its own, one at a time for each GPU: timing holds it alone.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from cuda_harness import generate
 from cuda_harness.state.budget import Budget
 from cuda_harness.state.lineage import base_of
 from cuda_harness.state.settings import Settings
+from cuda_harness.tools.execute.cuda.devices import list_visible
 
 REQUESTS = {
     "softmax": "softmax of each row of a float32 matrix, 16384 x 1024",
@@ -99,7 +100,11 @@ def main() -> None:
     parser.add_argument("seconds", type=float, nargs="?", default=540.0)
     parser.add_argument("names", nargs="*", help="requests; none: all")
     parser.add_argument("--executor", default="cuda:auto")
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument(
+        "--workers",
+        type=int,
+        help="searches at a time; by default one for each GPU, whose measurements queue",
+    )
     parser.add_argument("--one", choices=tuple(REQUESTS), help="search for this request in this process")
     given = parser.parse_intermixed_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -107,7 +112,7 @@ def main() -> None:
         print(json.dumps(search(given.one, given.out, seconds=given.seconds, executor=given.executor)))
         return
     until, rows = time.monotonic() + given.seconds, []
-    with ThreadPoolExecutor(given.workers) as pool:
+    with ThreadPoolExecutor(given.workers or (len(list_visible()) if given.executor != "cpu" else 1)) as pool:
         for name, row in zip(given.names or REQUESTS, pool.map(lambda n: in_a_process(n, given, until), given.names or REQUESTS), strict=True):  # fmt: skip
             if row is None:
                 print(f"{name}: not run to its end, see evolution-{name}.log", flush=True)
