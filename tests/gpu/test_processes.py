@@ -172,13 +172,14 @@ def test_devices_are_found_by_uuid_and_as_the_least_busy(gpu: Any) -> None:
         made.close()
 
 
-def test_two_gpus_take_one_run_each() -> None:
+def test_two_gpus_take_one_run_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from cuda_harness.state.settings import Settings
     from cuda_harness.tools.execute.cuda.devices import list_visible
     from cuda_harness.tools.execute.registry import executor
 
     if len(list_visible()) < 2:
         pytest.skip("needs two GPUs")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # the claims of this module's own executor are not seen
     first: Any = executor("cuda:auto", settings=Settings())
     second: Any = executor("cuda:auto", settings=Settings())
     named: Any = executor("cuda:1", settings=Settings())
