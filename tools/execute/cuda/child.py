@@ -26,7 +26,7 @@ from cuda_harness.tools.execute.cuda.runner import run_job
 from cuda_harness.tools.frames import read_frame, write_frame
 
 _MAX_BLOBS = 200 << 30
-_IDLE_S = 0.25
+_IDLE_S = 0.1
 """How long a child without a job keeps its turn on the GPU: the next check of a candidate comes sooner than that."""
 
 Answer = tuple[dict[str, Any], list[bytes]]
