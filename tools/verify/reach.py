@@ -29,6 +29,9 @@ _EXPANSIONS = 160
 _PATIENCE = 12
 """Runs in a row that reach nothing new before the search for sizes ends."""
 _BATCH = 6
+_CROWDS = 2
+_FEW = 8
+"""A dim of at most this many was not the one that a limit of the plan is exceeded by."""
 
 
 def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
@@ -50,7 +53,9 @@ def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
         ran += runs
     if climb.unreached:
         ran += _run(climb, checker, _other_values(climb, done), until)
-    for sizes in beyond(climb.kernel, climb.ir, budget=_FURTHER_WORK):
+    further = beyond(climb.kernel, climb.ir, budget=_FURTHER_WORK)
+    crowds = [c for c in (_crowded(climb, s) for s in further) if c not in further]
+    for sizes in (*further, *crowds[:_CROWDS]):
         if work(climb.ir, sizes) <= _FURTHER_WORK and _run(
             climb, checker, [_at(done, sizes, "normal")], until + 2 * _RUN_S, whole=True
         ):
@@ -62,6 +67,15 @@ def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
     return f"; {ran} more, " + (
         f"parts of line(s) {_spans(lines)} never ran" if lines else "every part of the kernel ran"
     )
+
+
+def _crowded(climb: Climb, sizes: Sizes) -> Sizes:
+    """Return sizes whose small dims are at their target: blocks that take turns then have work in every warp and turn."""
+    crowded = {
+        d.name: d.value if sizes[d.name] <= _FEW and not d.fixed else sizes[d.name] for d in climb.ir.dims
+    }
+    fits = admitted(climb.ir, crowded) and work(climb.ir, crowded) <= _FURTHER_WORK
+    return crowded if fits else sizes
 
 
 def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
