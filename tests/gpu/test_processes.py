@@ -179,7 +179,9 @@ def test_two_gpus_take_one_run_each(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     if len(list_visible()) < 2:
         pytest.skip("needs two GPUs")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # the claims of this module's own executor are not seen
+    monkeypatch.setenv(
+        "XDG_CACHE_HOME", str(tmp_path)
+    )  # the claims of this module's own executor are not seen
     first: Any = executor("cuda:auto", settings=Settings())
     second: Any = executor("cuda:auto", settings=Settings())
     named: Any = executor("cuda:1", settings=Settings())
