@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from itertools import product
 
+from cuda_harness.state.kernel import PlanStep, Repeat, While
 from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.protocol import Executor, LaunchOp
 from cuda_harness.tools.ir.program import PlanFault
@@ -94,14 +95,32 @@ def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
     least = {d.name: d.value if d.fixed else around(d, (1,), most=64)[0] for d in climb.ir.dims}
     last = next((d for d in reversed(climb.ir.dims) if not d.fixed), None)
     some_more = [{**least, last.name: n} for n in (3, 5) if last.admits(n)] if last is not None else []
+    turns = [
+        {**some, name: n} for name in _counted(climb) for n in (2, 4)
+    ]  # two buffers that take turns end in either
     cases = [
         _at(done, s, "normal")
-        for s in (least, *some_more, *wide, *largest)
+        for s in (least, *some_more, *turns, *wide, *largest)
         if admitted(climb.ir, s) and work(climb.ir, s) <= _FURTHER_WORK
     ]
     persistent = "num_sms" in climb.kernel.plan.model_dump_json()
     until = min(time.monotonic() + 4 * _RUN_S, climb.deadline)
     return _run(climb, checker, cases, until, whole=True, num_sms=1 if persistent else None)
+
+
+def _counted(climb: Climb) -> list[str]:
+    """Return the free dims that a `repeat` of the plan counts by."""
+    names: set[str] = set()
+
+    def look(steps: tuple[PlanStep, ...]) -> None:
+        for step in steps:
+            if isinstance(step, Repeat):
+                names.update(step.repeat.count.names)
+            if isinstance(step, (Repeat, While)):
+                look(step.steps)
+
+    look(climb.kernel.plan.steps)
+    return [d.name for d in climb.ir.dims if d.name in names and not d.fixed]
 
 
 def _run(
