@@ -1,6 +1,5 @@
 """One entry of a suite: the run behind a result, made or gone on with, and what of it is handed in."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,18 +74,21 @@ def gone_on(home: Path, request: str, context: RunContext) -> "RunResult | None"
 
     Its finished calls are not made again. Limits count the whole run, so the seconds that it had before are added.
     """
-    from cuda_harness.agents.llm.ledger import entry_of
+    from cuda_harness.agents.llm.ledger import Ledger
     from cuda_harness.graph import runner
+    from cuda_harness.tools.archive.run_folder import RunFolder
 
     runs = sorted(path.parent for path in home.glob("*/manifest.json"))
     try:
         if not runs or (runs[-1] / "request.txt").read_text(encoding="utf-8") != request:
             return None
-        replies = [json.loads(p.read_text(encoding="utf-8")) for p in (runs[-1] / "replies").glob("*.json")]
-        earlier_s = max((entry_of(reply)[1] for reply in replies), default=0.0)
         budget = context.effective.budget
-        if budget.max_seconds is not None:
-            budget = budget.model_copy(update={"max_seconds": budget.max_seconds + earlier_s})
+        earlier = Ledger(budget, folder=RunFolder(runs[-1]), clock=lambda: 0.0).spend()
+        had = {"max_seconds": earlier.seconds, "max_gpu_seconds": earlier.gpu_seconds or 0.0}
+        limits = {name: getattr(budget, name) for name in had}
+        budget = budget.model_copy(
+            update={n: most + had[n] for n, most in limits.items() if most is not None}
+        )
         return runner.resume(runs[-1], context=replace(context, budget=budget))
     except (OSError, ValueError, ConfigError):  # damaged, or made under other conditions: a new run is made
         return None

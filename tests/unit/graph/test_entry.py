@@ -44,6 +44,18 @@ def test_the_newest_run_goes_on_with_its_seconds_added(
     assert context.effective.budget.max_seconds == 140.0
 
 
+def test_all_that_a_session_spent_is_added_when_it_came_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = cut_off_run(tmp_path, "20260101-000000-a")
+    (run / "result.json").write_text(json.dumps({"usage": {"seconds": 90.0, "gpu_seconds": 7.0}}))
+    seen: list[Budget] = []
+    monkeypatch.setattr(runner, "resume", lambda _, *, context: seen.append(context.effective.budget))
+    limits = Budget(max_seconds=100.0, max_gpu_seconds=5.0)
+    gone_on(tmp_path, "sum of rows", RunContext(settings=Settings(budget=limits)))
+    assert (seen[0].max_seconds, seen[0].max_gpu_seconds) == (190.0, 12.0)
+
+
 def test_another_request_or_a_damaged_run_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
