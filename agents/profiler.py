@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 from cuda_harness.agents.context import RunContext, Services
 from cuda_harness.agents.judging import clock_of, suite_of, workload_of
 from cuda_harness.state.attempt import Attempt
-from cuda_harness.state.errors import ConfigError
+from cuda_harness.state.errors import BudgetExhausted, ConfigError
 from cuda_harness.state.harness import ProfilerView, StateUpdate, node
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import (
@@ -100,10 +100,10 @@ def with_libraries(timing: Timing, ir: KernelIR, services: Services) -> Timing:
     if folder.exists(_LIBRARIES):
         kept = tuple(LibraryTime.model_validate(row) for row in folder.read_json(_LIBRARIES))
         return timing.model_copy(update={"libraries": kept})
-    left = services.ledger.seconds_left()
     if not services.settings.libraries or clock is None:
         return timing
-    if services.cancelled.is_set() or (left is not None and left < 10):
+    left = services.ledger.seconds_left()
+    if services.cancelled.is_set() or _is_spent(services) or (left is not None and left < 10):
         late = LibraryTime(name=NAME, reason="the run's time was over")
         return timing.model_copy(update={"libraries": (late,)})
     found = torch_times(
@@ -111,6 +111,15 @@ def with_libraries(timing: Timing, ir: KernelIR, services: Services) -> Timing:
     )  # fmt: skip
     folder.write_json(_LIBRARIES, [x.model_dump(mode="json") for x in found])
     return timing.model_copy(update={"libraries": found})
+
+
+def _is_spent(services: Services) -> bool:
+    """Return whether the run's wall or GPU seconds are over."""
+    try:
+        services.ledger.require_time()
+    except BudgetExhausted:
+        return True
+    return False
 
 
 def _unmeasured(attempt: Attempt, state: ProfilerView) -> Measured:

@@ -9,6 +9,7 @@ import pytest
 
 from cuda_harness.agents.profiler import baseline_of, convicted, why_untimed, with_libraries
 from cuda_harness.state.attempt import Attempt
+from cuda_harness.state.errors import BudgetExhausted
 from cuda_harness.state.results import LibraryTime, StageResult, Timing, TimingNotMeasured, Verdict
 from cuda_harness.state.settings import Settings
 from cuda_harness.tools.archive.run_folder import RunFolder
@@ -85,9 +86,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return limits
 
 
-def services(folder: Path, *, left: float | None = None, libraries: bool = True) -> Any:
+def services(
+    folder: Path, *, left: float | None = None, libraries: bool = True, spent: Any = lambda: None
+) -> Any:
     return SimpleNamespace(
-        folder=RunFolder(folder), ledger=SimpleNamespace(seconds_left=lambda: left), cancelled=threading.Event(),
+        folder=RunFolder(folder), ledger=SimpleNamespace(seconds_left=lambda: left, require_time=spent), cancelled=threading.Event(),
         settings=Settings(libraries=libraries), seed=1,
     )  # fmt: skip
 
@@ -111,3 +114,12 @@ def test_a_run_without_time_says_so_of_libraries(asked: list[float], tmp_path: P
     assert "time was over" in late.reason
     with_libraries(TIMING, None, services(tmp_path, left=45.0))  # type: ignore[arg-type]
     assert asked == [45.0]
+
+
+def test_a_run_whose_gpu_seconds_are_spent_times_no_libraries(asked: list[float], tmp_path: Path) -> None:
+    def over() -> None:
+        raise BudgetExhausted(limit="max_gpu_seconds", detail="9 of 9 seconds are spent")
+
+    (late,) = with_libraries(TIMING, None, services(tmp_path, spent=over)).libraries  # type: ignore[arg-type]
+    assert late.median_us is None
+    assert not asked
