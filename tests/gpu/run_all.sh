@@ -46,7 +46,7 @@ pytest=("$python" -m pytest -q -m gpu -p no:cacheprovider -p no:benchmark)
 parallel=() exports_limit=240
 "$python" -c "import xdist" 2> /dev/null && parallel=(-n 6) exports_limit=120
 # Exports compile on the host for seconds each and measure nothing: they run side by side, the rest one after the other.
-section exports 150 "${pytest[@]}" "${parallel[@]}" tests/gpu/test_exports.py --junitxml "$out/test_exports.xml"
+section exports "$exports_limit" "${pytest[@]}" "${parallel[@]}" tests/gpu/test_exports.py --junitxml "$out/test_exports.xml"
 for file in tests/gpu/test_*.py; do
   name=$(basename "$file" .py)
   [ "$name" = test_exports ] && continue
