@@ -1,6 +1,7 @@
 """What a reference says of a case, whether it can judge, and where it is kept for the next candidate."""
 
 import json
+import os
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from cuda_harness.tools.verify.tolerance import accumulation_unit
 Array = NDArray[Any]
 _PERTURBATION = 2.0**-24
 _CACHE_BYTES = 256 << 20
+_HELD_BYTES = 4 << 30
 PERTURBED = 2
 """Perturbed forms of each case that are asked besides the case itself."""
 
@@ -126,9 +128,10 @@ class LargeTruths:
     `asking` is held while large truths are computed, so that branches wait for one another's instead of computing their own.
     """
 
-    def __init__(self, limit_bytes: int = 4 << 30) -> None:
-        """Hold at most `limit_bytes`; what was kept first goes first."""
-        self._limit, self._held = limit_bytes, 0
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        """Hold at most so many bytes (`None`: 4 GiB, or a quarter of a smaller memory); what was kept first goes first."""
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self._limit, self._held = min(_HELD_BYTES, memory // 4) if limit_bytes is None else limit_bytes, 0
         self._answers: dict[str, tuple[int, Answer]] = {}
         self._lock = threading.Lock()
         self.asking = threading.RLock()

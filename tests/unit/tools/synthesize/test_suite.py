@@ -15,6 +15,7 @@ from cuda_harness.tools.synthesize.influence import influence
 from cuda_harness.tools.synthesize.proof import prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
 from cuda_harness.tools.synthesize.suite import Answer, Disagreement, Suite
+from cuda_harness.tools.synthesize.truths import LargeTruths
 from cuda_harness.tools.verify.examine import comparer
 
 pytestmark = pytest.mark.skipif(not sandbox.probe().contains, reason="seccomp filters do not work here")
@@ -273,3 +274,40 @@ def test_inputs_of_a_domain_stay_in_it_over_all_stages(runner: ReferenceRunner) 
         for case in suite.cases(stage):  # type: ignore[arg-type]
             w = suite.inputs(case)["w"]
             assert ((w >= 3) & (w <= 4)).all()
+
+
+def test_large_truths_are_asked_for_once_in_a_run(
+    runner: ReferenceRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cuda_harness.tools.synthesize.truths._CACHE_BYTES", 0)
+    monkeypatch.setattr("cuda_harness.tools.synthesize.suite._LARGE_BYTES", 0)
+    asked: list[int] = []
+    evaluate = ReferenceRunner.evaluate
+
+    def counting(self: ReferenceRunner, source: str, ir: KernelIR, questions: Any, **limits: Any) -> Any:
+        asked.append(len(questions))
+        return evaluate(self, source, ir, questions, **limits)
+
+    monkeypatch.setattr(ReferenceRunner, "evaluate", counting)
+    large = LargeTruths()
+    first, second, alone = (a_suite(runner, folder=tmp_path, large=held) for held in (large, large, None))
+    (case,) = first.cases("target")
+    truths = [suite.answers([case]) for suite in (first, second)]
+    assert len(asked) == 1
+    assert all(isinstance(t, dict) for t in truths)
+    assert np.array_equal(*(t[case.id].arrays["y"] for t in truths))  # type: ignore[index]
+    alone.answers([case])
+    assert len(asked) == 2, "a suite of another run does not see them"
+
+
+def test_large_truths_keep_to_their_limit() -> None:
+    def truth(bytes_: int) -> Answer:
+        return Answer({"y": np.zeros(bytes_, np.uint8)}, {}, {})
+
+    large = LargeTruths(100)
+    for key, size in (("a", 60), ("b", 30), ("b", 40), ("too large", 101)):
+        large.keep(key, truth(size))
+    assert large.get("a") is not None
+    assert large.get("too large") is None
+    large.keep("c", truth(20))
+    assert [large.get(key) is not None for key in "abc"] == [False, True, True]
