@@ -215,7 +215,13 @@ def sources_digest() -> str:
     """Return the identity of our own native sources, headers and prelude, and of what edits a text between compilations."""
     digest = hashlib.sha256(ABI.encode())
     files = [p for folder in (INCLUDE, NATIVE) for p in sorted(folder.rglob("*")) if p.is_file()]
-    for path in [*files, Path(__file__), HERE / "casts.py", *([PRELUDE] if PRELUDE.is_file() else [])]:
+    for path in [
+        *files,
+        Path(__file__),
+        HERE / "casts.py",
+        HERE / "edits.py",
+        *([PRELUDE] if PRELUDE.is_file() else []),
+    ]:
         digest.update(str(path.name).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
