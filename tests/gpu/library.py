@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.adversarial.corpus import without_sanitizer
+
 from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.execute.cuda.executor import CudaExecutor
@@ -107,14 +109,10 @@ def update(row: dict[str, Any], left: Any, right: Any) -> None:
         row["max_rel"] = max(row["max_rel"], float(scaled.max()))
 
 
-class Unsanitized(CudaExecutor):
-    """Without the jobs in files that the sanitizer stage needs: the stage is then not measured, and takes no time."""
-
-    write_job = None  # type: ignore[assignment]
-
-
 def one(name: str, out: Path, *, sanitize: bool) -> None:
-    gpu = (CudaExecutor if sanitize else Unsanitized)(0, spares=1)  # many such processes share the machine
+    gpu = CudaExecutor(0, spares=1)  # many such processes share the machine
+    if not sanitize:
+        without_sanitizer(gpu)
     cpu, compiler, references = CpuExecutor(), Compiler(), ReferenceRunner()
     try:
         folder, arch = LIBRARY / name, gpu.facts()["arch"]
