@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from tests.adversarial.corpus import without_sanitizer
 
 from cuda_harness.state.suite import Case

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.adversarial.corpus import without_sanitizer
 from tests.unit.tools.verify.test_ladder import (
     COMPILED,
     ScriptedExecutor,
@@ -20,6 +21,7 @@ from tests.unit.tools.verify.test_ladder import (
 from cuda_harness.state.results import CompileRejected, CompileResult
 from cuda_harness.tools.execute.cuda.lock import LockTimeout
 from cuda_harness.tools.execute.protocol import Job
+from cuda_harness.tools.verify.sanitizer import RunsFiles
 from cuda_harness.tools.verify.sanitizer_log import Tool, parse_log
 
 BOUNDS = """========= COMPUTE-SANITIZER
@@ -257,3 +259,16 @@ def test_sizes_at_which_it_does_not_compile_are_said(tmp_path: Path) -> None:
     found = watched(tmp_path, "", compiles=CompileRejected(seconds=0.1))
 
     assert "does not compile at these sizes" in found.stage("sanitizer").detail
+
+
+def test_the_corpus_can_be_judged_without_it() -> None:
+    class Device:
+        def write_job(self, job: Any, path: Path) -> None: ...
+        def once_command(self, path: Path, answer: Path | None = None) -> None: ...
+        def once_environment(self) -> None: ...
+        def shared(self) -> None: ...
+
+    device: Any = Device()
+    assert isinstance(device, RunsFiles)
+    without_sanitizer(device)
+    assert not isinstance(device, RunsFiles)
