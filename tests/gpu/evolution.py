@@ -34,6 +34,8 @@ REQUESTS = {
 BESIDE = frozenset({"softmax"})
 """Requests whose best kernel is set beside PyTorch's, which takes a minute."""
 ROUNDS = 2
+_ONE_S = 150.0
+"""Seconds one search may take: it ends with what it has, and the others get their turn."""
 
 
 def search(name: str, out: Path, *, seconds: float, executor: str = "cuda") -> dict[str, Any]:
@@ -79,7 +81,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def in_a_process(name: str, given: argparse.Namespace, until: float) -> dict[str, Any] | None:
     """Return what the search of one request found, `None` where the time was over or it ended badly; its log stays."""
-    left = until - time.monotonic()
+    left = min(until - time.monotonic(), _ONE_S)
     if left < 20:
         return None
     with (given.out / f"evolution-{name}.log").open("wb") as log:

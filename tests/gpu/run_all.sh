@@ -55,7 +55,7 @@ for file in tests/gpu/test_*.py; do
 done
 section overhead 80 "$python" -m tests.gpu.overhead "$out"
 room=$(left)
-room=$((room > 200 ? 200 : room))
+room=$((room > 400 ? 400 : room))
 section library "$room" "$python" -m tests.gpu.library "$out" "$((room - 8))"
 for file in tests/gpu/*timing*.py tests/gpu/*profile*.py; do
   name=$(basename "$file" .py)
