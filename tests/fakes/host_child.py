@@ -38,7 +38,7 @@ def probe(x: int) -> None:
 
 def facts(_device: Any) -> dict[str, Any]:
     return {
-        "name": "host memory", "uuid": "host-0", "arch": "sm_90a", "num_sms": 4, "max_threads_per_block": 1024,
+        "name": "host memory", "uuid": str(MACHINE.uuid), "arch": "sm_90a", "num_sms": 4, "max_threads_per_block": 1024,
         "max_block": [1024, 1024, 64], "max_grid": [2**31 - 1, 65535, 65535], "shared_bytes_optin": 232448,
         "registers_per_block": 65536, "l2_bytes": 4096, "free_bytes": 1 << 33, "memory_bytes": 1 << 34, "driver_cuda": 13000,
     }  # fmt: skip

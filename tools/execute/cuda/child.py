@@ -21,7 +21,7 @@ import numpy as np
 
 from cuda_harness.tools.execute.cuda.faults import Failed, check, environment, start_failed
 from cuda_harness.tools.execute.cuda.kernels import Modules
-from cuda_harness.tools.execute.cuda.lock import Lease, LockTimeout, device_lock
+from cuda_harness.tools.execute.cuda.lock import Lease, LockTimeout
 from cuda_harness.tools.execute.cuda.runner import run_job
 from cuda_harness.tools.frames import read_frame, write_frame
 
@@ -183,19 +183,19 @@ def die_with_channel(descriptor: int) -> None:
 
 
 def once(path: Path, index: int, answer: Path | None) -> int:
-    """Run the job in a file and return the exit code: 0 ok, 1 the candidate's fault, 2 not run."""
+    """Run the job in a file and return the exit code: 0 ok, 1 the candidate's fault, 2 not run.
+
+    Whoever starts this holds the GPU's lock. Taken once more here, it would wait behind a measurement that waits for its
+    holder.
+    """
     with path.open("rb") as stream:
         header, blobs = read_frame(stream, max_bytes=_MAX_BLOBS)
     reply: dict[str, Any]
     data: list[bytes] = []
     try:
-        device = open_device(index)
-        with device_lock(str(device.uuid), exclusive=False, timeout_s=60.0):
-            reply, data = answer_job(header, blobs, device, Modules())
+        reply, data = answer_job(header, blobs, open_device(index), Modules())
     except Failed as exc:
         reply = exc.answer
-    except LockTimeout as exc:
-        reply = {"status": "not_run", "reason": "resources", "message": str(exc)}
     if answer is not None:
         with answer.open("wb") as stream:
             write_frame(stream, reply, data)

@@ -207,6 +207,7 @@ class CudaExecutor:
     def once_command(self, path: Path, answer: Path | None = None) -> list[str]:
         """Return the program that runs a job file on this device, to be put behind compute-sanitizer or ncu.
 
+        Run it while holding `shared()`: the program itself takes no lock.
         It exits with 0 (ok), 1 (the candidate's fault) or 2 (not run), and leaves its answer's frame in `answer`.
         """
         argv = [sys.executable, "-P", "-m", CHILD_MODULE, "--once", str(path), "--device", str(self._device)]

@@ -102,6 +102,28 @@ def test_a_job_in_a_file_runs_once_and_its_exit_code_tells_how(
     assert blobs == ([(2 * X).tobytes()] if code == 0 else [])
 
 
+def test_a_profiler_that_holds_the_lock_is_not_stopped_by_a_measurement_that_waits_for_it(
+    gpu: CudaExecutor, tmp_path: Path
+) -> None:
+    gpu.write_job(job("twice"), tmp_path / "job")
+    uuid = gpu.facts()["uuid"]
+    measured = threading.Event()
+
+    def measure() -> None:
+        with device_lock(uuid, exclusive=True, timeout_s=60):
+            measured.set()
+
+    waiting = threading.Thread(target=measure)
+    with gpu.shared():
+        waiting.start()
+        time.sleep(0.3)  # the gate is closed now
+        argv = [sys.executable, *CHILD, *gpu.once_command(tmp_path / "job")[4:]]
+        done = subprocess.run(argv, env=gpu.once_environment(), check=False, timeout=20)
+        assert not measured.is_set()
+    waiting.join()
+    assert done.returncode == 0
+
+
 def test_a_row_of_checks_waits_once_for_a_measurement_of_another_run(
     gpu: CudaExecutor,
 ) -> None:
