@@ -1,6 +1,6 @@
 """Ten requests of different families through the whole search on a GPU, with the built-in templates.
 
-`python -m tests.gpu.evolution OUT [SECONDS] [--executor NAME] [--workers N] [NAME ...]`: OUT/evolution.json and .md. Each
+`python -m tests.gpu.evolution OUT [SECONDS] [--executor NAME] [--workers N] [--rounds N] [NAME ...]`: OUT/evolution.json and .md. Each
 request is a process of its own, one at a time for each GPU: timing holds it alone.
 """
 
@@ -38,12 +38,14 @@ _ONE_S = 150.0
 """Seconds one search may take: it ends with what it has, and the others get their turn."""
 
 
-def search(name: str, out: Path, *, seconds: float, executor: str = "cuda") -> dict[str, Any]:
+def search(
+    name: str, out: Path, *, seconds: float, executor: str = "cuda", rounds: int = ROUNDS
+) -> dict[str, Any]:
     """Return first and best kernel of one request, and what the search took."""
     began = time.monotonic()
     result = generate(
         REQUESTS[name], model="offline", executor=executor, out=out / "runs", seed=11,
-        settings=Settings(ladder_seconds=120, libraries=name in BESIDE), budget=Budget(rounds=ROUNDS, branches=2, max_seconds=seconds),
+        settings=Settings(ladder_seconds=120, libraries=name in BESIDE), budget=Budget(rounds=rounds, branches=2, max_seconds=seconds),
     )  # fmt: skip
     attempts = result.state.attempts
     verified = [a for _, a in sorted(attempts.items()) if a.status == "verified"]
@@ -86,7 +88,8 @@ def in_a_process(name: str, given: argparse.Namespace, until: float) -> dict[str
         return None
     with (given.out / f"evolution-{name}.log").open("wb") as log:
         run = subprocess.run(
-            [sys.executable, "-m", "tests.gpu.evolution", str(given.out), str(left - 5), "--executor", given.executor, "--one", name],
+            [sys.executable, "-m", "tests.gpu.evolution", str(given.out), str(left - 5), "--executor", given.executor,
+             "--rounds", str(given.rounds), "--one", name],
             stdout=subprocess.PIPE, stderr=log, timeout=left + 30, check=False,
         )  # fmt: skip
         log.write(run.stdout)
@@ -107,11 +110,18 @@ def main() -> None:
         type=int,
         help="searches at a time; by default one for each GPU, whose measurements queue",
     )
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--one", choices=tuple(REQUESTS), help="search for this request in this process")
     given = parser.parse_intermixed_args()
     given.out.mkdir(parents=True, exist_ok=True)
     if given.one:
-        print(json.dumps(search(given.one, given.out, seconds=given.seconds, executor=given.executor)))
+        print(
+            json.dumps(
+                search(
+                    given.one, given.out, seconds=given.seconds, executor=given.executor, rounds=given.rounds
+                )
+            )
+        )
         return
     until, rows = time.monotonic() + given.seconds, []
     with ThreadPoolExecutor(given.workers or (len(list_visible()) if given.executor != "cpu" else 1)) as pool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cuda_harness import Settings, generate
+from cuda_harness.state.budget import Budget
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import Verdict
 from cuda_harness.tools.synthesize.reference import ReferenceRunner
@@ -83,16 +84,15 @@ def test_a_race_that_no_cpu_has_seen_is_rejected(judged: Judge) -> None:
 
 def test_a_run_counts_its_gpu_seconds_and_compiles_for_the_device(gpu: Any, tmp_path: Path) -> None:
     made = generate(
-        REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(libraries=False), seed=3
-    )
+        REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(libraries=False), seed=3,
+        budget=Budget(rounds=0),
+    )  # fmt: skip
     assert made.status == "verified", made.stop
     assert 0 < made.document["usage"]["gpu_seconds"] < 300
     assert made.document["target"] == gpu.facts()["arch"]
 
 
 def test_a_limit_of_gpu_seconds_stops_a_search_with_its_best_kernel(tmp_path: Path) -> None:
-    from cuda_harness.state.budget import Budget
-
     made = generate(
         REQUEST, model="offline", executor="cuda:0", out=tmp_path, settings=Settings(libraries=False), seed=3,
         budget=Budget(max_gpu_seconds=1e-6, rounds=3, branches=2),
