@@ -20,7 +20,7 @@ from cuda_harness.tools.benchmarks.task import ALL_LEVELS, read_tasks
 SUITE = Path(__file__).resolve().parents[2] / "examples" / "suite"
 ROUNDS = 0
 """The first kernel, tuned and timed; whole searches belong to `evolution`."""
-JOBS = max(1, min(4, (os.cpu_count() or 2) // 3))
+JOBS = max(1, min(6, (os.cpu_count() or 2) // 3))
 """Tasks at a time: their compilers and CPU stages overlap, their timings hold the GPU's lock one after the other."""
 _COLUMNS = (
     "id", "kind", "level", "status", "comp", "func", "ours", "outcome", "failure_class", "median_us", "sol_fraction",

@@ -1,6 +1,6 @@
-"""Ceilings, A against A, tuned streaming kernels and a table of the library: `python -m tests.gpu.timing_report OUT [SECONDS]`.
+"""Ceilings, A against A, tuned streaming kernels and a table of the library.
 
-Writes OUT/timing.json and OUT/timing.md after every part, so that an interrupted report keeps what it has.
+`python -m tests.gpu.timing_report OUT [SECONDS] [PARTS]`; PARTS: aa, streams, library (default: all), separated by commas. Writes OUT/timing.json and OUT/timing.md after every part, so that an interrupted report keeps what it has.
 """
 
 import contextlib
@@ -171,7 +171,7 @@ class Prepared:
         references = ReferenceRunner()
         self._references[name] = references
         suite = Suite(ir, bundle.reference, runner=references, seed=secrets.randbits(40), specs=bundle.specs)
-        suite.answers([*suite.cases("tiny")[:3], *suite.cases("shapes")[:6]])  # what tuning asks for
+        suite.answers([*suite.cases("tiny"), *suite.cases("shapes")[:6]])  # what tuning and PyTorch ask for
         return bundle.kernel, suite, workload(ir, suite=suite)
 
     def take(self, name: str, *, large: bool, timeout_s: float) -> tuple[Kernel, Suite, Workload]:
@@ -238,46 +238,77 @@ def streams(
 def library(
     report: Report, gpu: CudaExecutor, made: Prepared, names: list[str], limits: Ceilings | None
 ) -> tuple[Any, list[str]]:
-    rows, lines, left_out = [], list(HEAD), []
+    """Time every bundle first, then what PyTorch needs for those that map to one of its operators."""
+    rows: list[dict[str, Any]] = []
+    timings: list[Timing | TimingNotMeasured] = []
+    mapped: list[tuple[int, Suite, Workload]] = []
+    left_out = []
+
+    def lines() -> list[str]:
+        return HEAD + [row_of(r["kernel"], t, told(r)) for r, t in zip(rows, timings, strict=True)]
+
+    def save() -> None:
+        report.found["library"], report.parts["library"] = rows, lines()
+        report.save()
+
     for name in names:
         if report.left < 5:
             left_out.append(name)
             continue
+        bound = ""
         try:
             kernel, suite, work = made.take(name, large=False, timeout_s=report.left)
             timing = time_kernel(kernel, work, gpu, limits=limits, limit_s=0.7, precision=0.01)
+            if isinstance(timing, Timing):
+                bound = explain(kernel, work, gpu, timing=timing, limits=limits, counters=False).bound
+                if candidates(work.ir):
+                    mapped.append((len(rows), suite, work))
         except Exception as exc:  # noqa: BLE001 - the next kernel is still worth its time
             timing = TimingNotMeasured(reason=f"{type(exc).__name__}: {exc}"[:300])
-        told, eager = "", []
-        if isinstance(timing, Timing):
-            profile = explain(kernel, work, gpu, timing=timing, limits=limits, counters=False)
-            if candidates(work.ir) and report.left > 30:
-                eager = [x.model_dump() for x in torch_times(work, suite, gpu, compiled=False, limit_s=20.0)]
-            torch = [f"PyTorch eager {x['median_us']:.2f} us" for x in eager if x["median_us"]]
-            told = "; ".join([*torch, f"{profile.bound}-bound", *timing.notes])[:240]
-        rows.append({"kernel": name, "timing": timing.model_dump(), "torch": eager, "note": told})
-        lines.append(row_of(name, timing, told))
-        report.found["library"], report.parts["library"] = rows, lines
-        report.save()
-    return rows, [*lines, f"\nnot reached: {', '.join(left_out) or 'none'}"]
+        rows.append({"kernel": name, "timing": timing.model_dump(), "torch": [], "bound": bound})
+        timings.append(timing)
+        save()
+
+    def beside(at: int, suite: Suite, work: Workload) -> None:
+        if report.left > 25:
+            found = torch_times(work, suite, gpu, compiled=False, limit_s=min(60.0, report.left - 5))
+            rows[at]["torch"] = [x.model_dump() for x in found]
+            save()
+
+    with ThreadPoolExecutor(3) as pool:  # each takes seconds to start and milliseconds to be timed
+        list(pool.map(lambda m: beside(*m), mapped))
+    return rows, [*lines(), f"\nnot reached: {', '.join(left_out) or 'none'}"]
+
+
+def told(row: dict[str, Any]) -> str:
+    """Return bound, PyTorch's time and notes of a row."""
+    said = [f"{row['bound']}-bound"] if row["bound"] else []
+    said += [
+        f"PyTorch eager {x['median_us']:.2f} us" if x["median_us"] else f"PyTorch: {x['reason'][:80]}" for x in row["torch"]
+    ]  # fmt: skip
+    return "; ".join([*said, *row["timing"].get("notes", [])])[:240]
 
 
 def main() -> None:
     out = Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
     report = Report(out, float(sys.argv[2]) if len(sys.argv) > 2 else 115.0)
+    parts = set((sys.argv[3] if len(sys.argv) > 3 else "aa,streams,library").split(","))
     bundles = sorted(p.name for p in LIBRARY.iterdir() if (p / "ir.json").is_file())
     gpu = CudaExecutor(0)
     report.part("ceilings", lambda: the_ceilings(gpu))
     measured = report.found["ceilings"]
     limits = Ceilings.model_validate(measured) if "error" not in measured else None
-    report.part("A against A, 4 Mi elements", lambda: a_against_a(gpu, n=1 << 22, limit_s=20.0))
-    report.part("A against A, 64 Ki elements", lambda: a_against_a(gpu, n=1 << 16, limit_s=15.0))
-    # One large bundle is made while another is timed: its reference alone holds inputs and outputs in float64 three times.
-    with contextlib.closing(Prepared([(n, True) for n in STREAMING], workers=1, waiting=2)) as made:
-        report.part("streams", lambda: streams(report, gpu, made, limits))
-    with contextlib.closing(Prepared([(n, False) for n in bundles], workers=4, waiting=6)) as made:
-        report.part("library", lambda: library(report, gpu, made, bundles, limits))
+    if "aa" in parts:
+        report.part("A against A, 4 Mi elements", lambda: a_against_a(gpu, n=1 << 22, limit_s=20.0))
+        report.part("A against A, 64 Ki elements", lambda: a_against_a(gpu, n=1 << 16, limit_s=15.0))
+    if "streams" in parts:
+        # One large bundle is made while another is timed: its reference alone holds inputs and outputs in float64 three times.
+        with contextlib.closing(Prepared([(n, True) for n in STREAMING], workers=1, waiting=2)) as made:
+            report.part("streams", lambda: streams(report, gpu, made, limits))
+    if "library" in parts:
+        with contextlib.closing(Prepared([(n, False) for n in bundles], workers=4, waiting=6)) as made:
+            report.part("library", lambda: library(report, gpu, made, bundles, limits))
     gpu.close()
     sys.stdout.flush()
     os._exit(0)  # workers that still draw are of no use any more
