@@ -17,6 +17,8 @@ MAX_OUTPUT = 1 << 20
 """Bytes kept of each stream: the head and the tail."""
 _FULL = 0.9
 """Share of its time for which a program that was ended must have run, to be the one at fault."""
+_TICK_S, _REAPED_S = 0.05, 0.0005
+"""Seconds between looks at deadline and cancellation; and the first of them once a child has closed its pipes."""
 PARENT = "CUDA_HARNESS_PARENT"
 """Variable with the process id of whoever starts a native program of ours (tools/execute/cpu/native/closing.h)."""
 _PR_SET_PDEATHSIG = 1
@@ -196,7 +198,7 @@ def _pump(
             assert stream is not None  # noqa: S101 - both are pipes
             os.set_blocking(stream.fileno(), False)
             selector.register(stream, selectors.EVENT_READ, kept)
-        pending = memoryview(stdin)
+        pending, tick = memoryview(stdin), _REAPED_S
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE, None)
@@ -211,7 +213,10 @@ def _pump(
                 if deadline - began >= timeout_s * patience:
                     return "starved"
                 deadline += timeout_s / 4
-            for key, _ in selector.select(min(0.05, max(0.0, deadline - time.monotonic()))):
+            # Both pipes close a moment before the child can be reaped, and nothing wakes us then.
+            wait = _TICK_S if selector.get_map() else tick
+            tick = _REAPED_S if selector.get_map() else min(_TICK_S, 2 * tick)
+            for key, _ in selector.select(min(wait, max(0.0, deadline - time.monotonic()))):
                 if key.data is None:
                     try:
                         pending = pending[os.write(key.fd, pending[:65_536]) :]

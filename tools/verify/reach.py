@@ -26,6 +26,8 @@ _WORK = 3_000_000
 """Most work of one run that may reach something new."""
 _FURTHER_WORK = 1_200_000
 """Most work of one run in check mode that is made of every kernel."""
+_TURNS_WORK = 250_000
+"""Most work of a size that is there for its many blocks: a tenth of a second, where a grid's limit takes half of one."""
 _EXPANSIONS = 160
 _PATIENCE = 12
 """Runs in a row that reach nothing new before the search for sizes ends."""
@@ -86,7 +88,7 @@ def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
     zero each time, and a race that writes the same value is none; where the plan asks, there is one multiprocessor.
     """
     shapes = climb.suite.cases("shapes", tunables=climb.tunables)
-    largest = [c.dims for c in shapes if work(climb.ir, c.dims) <= _FURTHER_WORK][-1:]
+    largest = [c.dims for c in shapes if work(climb.ir, c.dims) <= _TURNS_WORK][-1:]
     threads = max((n for n in climb.tunables if n <= 1024), default=256)
     some = {d.name: min(around(d, (17, 37, 61), most=64), key=lambda n: abs(n - 37)) for d in climb.ir.dims}
     wide = [

@@ -33,6 +33,8 @@ _OTHER_SMS = (1, 132)
 
 _EQUAL_WORK = 4_000_000
 """Most work of a target that is run a second time."""
+_ORDER_WORK = 250_000
+"""Most work of a size that is run in several orders: hundreds of blocks, at a tenth of the price of the largest."""
 _BEYOND_S = 8.0
 """Most wall seconds for sizes beyond limits of the plan."""
 
@@ -318,14 +320,15 @@ def repeat_stage(climb: Climb) -> str:
 
 
 def check_order(climb: Climb) -> str:
-    """Run the largest of the shapes in several orders of blocks and threads; end the climb where bits differ.
+    """Run the largest shapes that are quick in several orders of blocks and threads; end the climb where bits differ.
 
     Few blocks hide what order does: two terms have the same sum either way.
     """
     shuffles = climb.checker if climb.checker is not None and climb.executor.name != "cpu" else climb.executor
-    cases = sorted(
+    shapes = sorted(
         climb.suite.cases("shapes", tunables=climb.tunables), key=lambda c: work(climb.ir, c.dims)
-    )[-2:]
+    )
+    cases = ([c for c in shapes if work(climb.ir, c.dims) <= _ORDER_WORK] or shapes)[-2:]
     runs: dict[str, list[dict[str, dict[str, Array]]]] = {}
     orders = [(shuffles, poison) for poison in range(3)]  # forward, backward, mixed
     if shuffles is not climb.executor:  # a GPU's order is its own
