@@ -1,6 +1,6 @@
 """Seconds from source to verdict and time, by stage: cold, warm, and under the sanitizer.
 
-`python -m tests.gpu.overhead OUT` writes OUT/overhead.json and OUT/overhead.md.
+`python -m tests.gpu.overhead OUT [--no-sanitizer]` writes OUT/overhead.json and OUT/overhead.md.
 """
 
 import json
@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from tests.adversarial.corpus import without_sanitizer
 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
@@ -102,13 +104,15 @@ class Bench:
         return round(time.monotonic() - began, 3) if isinstance(done, Session) else None
 
 
-def measure_bundle(name: str) -> dict[str, Any]:
+def measure_bundle(name: str, *, sanitize: bool = True) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder)
         cpu, references = CpuExecutor(), ReferenceRunner()
         bench = Bench(name, cache, cpu, references)
         began = time.monotonic()
         gpu, compiler = CudaExecutor(0, cache=cache), Compiler(cache=cache)
+        if not sanitize:
+            without_sanitizer(gpu)
         try:
             cold = bench.round(gpu, compiler, 0)
             cold["total_s"] = round(time.monotonic() - began - cold["sanitizer_s"], 3)
@@ -146,7 +150,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for name in (n for n in MILLION if (LIBRARY / n).is_dir()):
         try:
-            rows.append(measure_bundle(name))
+            rows.append(measure_bundle(name, sanitize="--no-sanitizer" not in sys.argv[2:]))
         except Exception as exc:  # noqa: BLE001 - the other bundles are still worth their numbers
             rows.append({"bundle": name, "error": f"{type(exc).__name__}: {exc}"[:300]})
         (out / "overhead.json").write_text(json.dumps({"g++": shutil.which("g++"), "rows": rows}, indent=1))
