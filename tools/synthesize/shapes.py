@@ -128,7 +128,12 @@ def shapes(
         wanted.append({n: lists[n][int(rng.integers(len(lists[n])))] for n in names})
     if ir.constraints:
         wanted += _search(ir, lists, rng, most=largest)
-    wanted.append(ir.target_dims)
+    target = ir.target_dims
+    # A target beyond `largest` is for the stage that is meant for it, however little it costs.
+    at_target = (
+        [target] if all(target[n] <= largest or target[n] in sizes for n, sizes in lists.items()) else []
+    )
+    wanted += at_target
     wanted = [
         {n: w[n] for n in names} for w in wanted
     ]  # in the order of the IR, so that equal sizes look equal
@@ -138,7 +143,7 @@ def shapes(
     zero = [w for w in rest if 0 in w.values() and admitted(ir, w)][:2]
     spent = 0
     count += len(crossing)
-    for sizes in [*head, *zero, *crossing, *(rest[i] for i in order), ir.target_dims]:
+    for sizes in [*head, *zero, *crossing, *(rest[i] for i in order), *at_target]:
         cost = work(ir, sizes)
         if sizes in chosen or not admitted(ir, sizes) or spent + cost > budget:
             continue
@@ -147,8 +152,8 @@ def shapes(
         if len(chosen) >= count:
             break
     if not chosen:
-        possible = [w for w in wanted if admitted(ir, w)]
-        chosen = [min(possible, key=lambda w: work(ir, w))] if possible else [ir.target_dims]
+        possible = [w for w in (*wanted, target) if admitted(ir, w)]
+        chosen = [min(possible, key=lambda w: work(ir, w))] if possible else [target]
     return sorted(chosen, key=lambda w: work(ir, w))
 
 

@@ -1,8 +1,12 @@
 """Cases of a suite run and compared, several calls of one process at a time."""
 
+import contextlib
 import math
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +21,7 @@ from cuda_harness.tools.execute.protocol import (
     JobFault,
     JobNotRun,
     JobOk,
+    JobResult,
     Mode,
 )
 from cuda_harness.tools.ir.program import PlanFault
@@ -36,6 +41,22 @@ from cuda_harness.tools.verify.properties import named
 
 FEW = 8
 """Elements below which an output is too small to show a pattern of what is wrong."""
+AT_ONCE = max(1, min(6, len(os.sched_getaffinity(0)) // 2))
+"""Runs in check mode, of one thread each, that go on side by side."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A group of cases that ran in one process."""
+
+    calls: tuple[Mapping[str, Array], ...]
+    """Inputs of each call."""
+    done: JobResult
+    left_s: float
+    """Seconds that were left for judging when it began."""
+
+
+Ask = Callable[[Sequence[Case]], Asked]
 
 
 def expected_of(answer: Answer) -> Expected:
@@ -53,7 +74,7 @@ def fault_of(fault: ReferenceFault) -> Failure:
 def run_cases(
     climb: Climb, stage: StageName, cases: Sequence[Case], executor: Executor, mode: Mode, *, poison: int = 0,
     keep: dict[str, dict[str, Array]] | None = None, fresh: bool = False, limit_s: float = 20.0,
-    num_sms: int | None = None,
+    num_sms: int | None = None, ask: Ask | None = None,
 ) -> str:  # fmt: skip
     """Run cases and compare them; return what was covered, in a few words.
 
@@ -68,7 +89,11 @@ def run_cases(
         fresh: Run in processes that have served nobody.
         limit_s: Wall seconds for one process; stage `target` has more.
         num_sms: Multiprocessors that the plan sees; `None`: the executor's.
+        ask: Answers for runs that were `started` before; `None`: each is run when its turn comes.
     """
+    run_group = ask or partial(
+        _ask, climb, stage, executor=executor, mode=mode, poison=poison, fresh=fresh, limit_s=limit_s, num_sms=num_sms
+    )  # fmt: skip
     if stage == "values":
         cases = sorted(cases, key=lambda c: str(c.dims))
     try:
@@ -78,6 +103,11 @@ def run_cases(
     if isinstance(answers, ReferenceFault):
         fault = fault_of(answers)
         leave_unmeasured(stage, fault.class_, fault.message, fault.evidence)
+
+    def larger() -> None:
+        largest = max((c for c in cases if c.id in answers), key=lambda c: math.prod(c.dims.values()))
+        _judged(climb, stage, [largest], answers, executor, run_group([largest]))
+
     run = 0
     for group in _batches([c for c in cases if c.id in answers]):
         left = climb.deadline - time.monotonic()
@@ -86,17 +116,9 @@ def run_cases(
                 stage, "resources", f"the time for judging is over after {run} of {len(cases)} cases"
             )
         try:
-            outputs = _run_group(
-                climb, stage, group, answers, executor, mode, poison=poison, left=left, fresh=fresh, limit_s=limit_s,
-                num_sms=num_sms,
-            )  # fmt: skip
+            outputs = _judged(climb, stage, group, answers, executor, run_group(group))
         except Ending as end:
-            largest = max((c for c in cases if c.id in answers), key=lambda c: math.prod(c.dims.values()))
-            again = partial(
-                _run_group, climb, stage, [largest], answers, executor, mode, poison=poison, left=left, fresh=fresh,
-                limit_s=limit_s, num_sms=num_sms,
-            )  # fmt: skip
-            raise _with_pattern(end, again) from None
+            raise _with_pattern(end, larger) from None
         if keep is not None:
             keep |= {c.id: _defined(o.arrays, answers[c.id]) for c, o in zip(group, outputs, strict=True)}
         run += len(group)
@@ -154,23 +176,82 @@ def _batches(cases: Sequence[Case]) -> list[list[Case]]:
     return groups
 
 
-def _run_group(
-    climb: Climb, stage: StageName, group: Sequence[Case], answers: dict[str, Answer], executor: Executor, mode: Mode, *,
-    poison: int, left: float, fresh: bool, limit_s: float, num_sms: int | None,
-) -> tuple[CallOutput, ...]:  # fmt: skip
-    first = group[0]
+@contextlib.contextmanager
+def started(
+    climb: Climb, cases: Sequence[Case], checker: Executor, *, poisons: Sequence[int] = (), limit_s: float = 20.0,
+    num_sms: int | None = None,
+) -> Iterator[Ask]:  # fmt: skip
+    """Start cases of stage `tiny` in check mode, several side by side; what is judged, and in which order, stays as it was.
+
+    The first runs and is judged alone: the kernel is built for it, and most that are wrong end with it.
+
+    Args:
+        climb: The kernel and its suite.
+        cases: In the order in which they will be wanted.
+        checker: The CPU executor.
+        poisons: Bytes of outputs and scratch by case; empty: 0 for all.
+        limit_s: As for `run_cases`.
+        num_sms: As for `run_cases`.
+
+    Yields:
+        What `run_cases` takes as `ask`; runs that nobody waits for at the end are left to their own deadline.
+    """
+    by_case = dict(zip((c.id for c in cases), poisons or [0] * len(cases), strict=True))
+
+    def run(group: Sequence[Case]) -> Asked:
+        return _ask(
+            climb, "tiny", group, executor=checker, mode="check", poison=by_case.get(group[0].id, 0), fresh=False,
+            limit_s=limit_s, num_sms=num_sms,
+        )  # fmt: skip
+
+    if AT_ONCE < 2:
+        yield run
+        return
+    pool = ThreadPoolExecutor(AT_ONCE)
+    groups = {tuple(c.id for c in group): group for group in _batches(cases)}
+    waiting: dict[tuple[str, ...], Future[Asked]] = {}
+    asked = 0
+
+    def ask(group: Sequence[Case]) -> Asked:
+        nonlocal asked
+        key, asked = tuple(c.id for c in group), asked + 1
+        if asked == 1:
+            groups.pop(key, None)
+            return run(group)
+        if asked == 2:
+            waiting.update({k: pool.submit(run, g) for k, g in groups.items()})
+        found = waiting.pop(key, None)
+        return found.result() if found is not None else run(group)
+
+    try:
+        yield ask
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ask(
+    climb: Climb, stage: StageName, group: Sequence[Case], *, executor: Executor, mode: Mode, poison: int, fresh: bool,
+    limit_s: float, num_sms: int | None,
+) -> Asked:  # fmt: skip
+    first, left = group[0], climb.deadline - time.monotonic()
     program = program_for(climb, first.dims, first.scalars, num_sms=num_sms)
     on = f" with {num_sms} multiprocessors" if num_sms is not None else ""
     if isinstance(program, PlanFault):
         fail(stage, program.class_, f"at sizes {first.dims}{on}: {program.message}", program.evidence)
     calls = tuple(climb.suite.inputs(c) for c in group)
-    deadline_s = min(left, 60.0 if stage == "target" else limit_s)
-    done = executor.run(
-        job_for(climb, program, calls, mode, deadline_s=deadline_s, poison=poison, fresh=fresh)
-    )
+    deadline_s = min(max(left, 0.1), 60.0 if stage == "target" else limit_s)
+    job = job_for(climb, program, calls, mode, deadline_s=deadline_s, poison=poison, fresh=fresh)
+    return Asked(calls, executor.run(job), left)
+
+
+def _judged(
+    climb: Climb, stage: StageName, group: Sequence[Case], answers: dict[str, Answer], executor: Executor, asked: Asked
+) -> tuple[CallOutput, ...]:  # fmt: skip
+    """Return the outputs of a group that ran and is right; else end the climb."""
+    first, done = group[0], asked.done
     where = {"dims": first.dims, "regime": first.regime}
     if isinstance(done, JobFault):
-        if done.fault == "timeout" and left < 20.0:
+        if done.fault == "timeout" and asked.left_s < 20.0:
             leave_unmeasured(stage, "resources", f"the time for judging is over: {done.message}", where)
         fail(stage, done.fault, f"{done.message} [sizes {first.dims}]", {**done.evidence, **where})
     if isinstance(done, JobNotRun):
@@ -181,7 +262,7 @@ def _run_group(
     if done.coverage is not None:
         climb.places |= done.coverage.places
         climb.reached |= done.coverage.reached
-    _compare_calls(climb, stage, group, answers, calls, done)
+    _compare_calls(climb, stage, group, answers, asked.calls, done)
     return done.calls
 
 

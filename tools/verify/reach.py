@@ -14,7 +14,7 @@ from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.protocol import Executor, LaunchOp
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.shapes import Sizes, admitted, around, work
-from cuda_harness.tools.verify.cases import run_cases
+from cuda_harness.tools.verify.cases import Ask, run_cases, started
 from cuda_harness.tools.verify.climb import Climb, Ending, Skipped, program_for
 from cuda_harness.tools.verify.landmarks import MOST, beyond, landmarks
 
@@ -58,11 +58,10 @@ def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
         ran += _run(climb, checker, _other_values(climb, done), until)
     further = beyond(climb.kernel, climb.ir, budget=_FURTHER_WORK)
     crowds = [c for c in (_crowded(climb, s) for s in further) if c not in further]
-    for sizes in (*further, *crowds[:_CROWDS]):
-        if work(climb.ir, sizes) <= _FURTHER_WORK and _run(
-            climb, checker, [_at(done, sizes, "normal")], until + 2 * _RUN_S, whole=True
-        ):
-            climb.checked.append(sizes)
+    cases = [
+        _at(done, s, "normal") for s in (*further, *crowds[:_CROWDS]) if work(climb.ir, s) <= _FURTHER_WORK
+    ]
+    climb.checked += [c.dims for c in _run_all(climb, checker, cases, until + 2 * _RUN_S)]
     ran += len(climb.checked)
     lines = sorted({line for line, _ in climb.unreached})
     if not climb.places:
@@ -107,7 +106,7 @@ def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
     ]
     persistent = "num_sms" in climb.kernel.plan.model_dump_json()
     until = min(time.monotonic() + 4 * _RUN_S, climb.deadline)
-    return _run(climb, checker, cases, until, whole=True, num_sms=1 if persistent else None)
+    return len(_run_all(climb, checker, cases, until, num_sms=1 if persistent else None))
 
 
 def _counted(climb: Climb) -> list[str]:
@@ -125,32 +124,52 @@ def _counted(climb: Climb) -> list[str]:
     return [d.name for d in climb.ir.dims if d.name in names and not d.fixed]
 
 
-def _run(
-    climb: Climb,
-    checker: Executor,
-    cases: list[Case],
-    until: float,
-    *,
-    whole: bool = False,
-    num_sms: int | None = None,
-) -> int:
-    """Run cases one by one, until everything has run if not `whole`; return how many ran."""
+def _run(climb: Climb, checker: Executor, cases: list[Case], until: float) -> int:
+    """Run cases one by one until everything has run; return how many ran."""
     ran = 0
     for number, case in enumerate(cases):
-        if time.monotonic() > until or not (whole or climb.unreached):
+        if time.monotonic() > until or not climb.unreached:
             break
         if number == 0:
             climb.suite.answers(cases)
-        try:
-            run_cases(climb, "tiny", [case], checker, "check", poison=number, limit_s=_RUN_S, num_sms=num_sms)
-        except Skipped:
-            continue
-        except Ending as end:
-            if end.failure.is_candidates and end.failure.class_ not in {"timeout", "resources"}:
-                raise
-            continue
-        ran += 1
+        ran += _bears(climb, checker, case, poison=number)
     return ran
+
+
+def _run_all(
+    climb: Climb, checker: Executor, cases: list[Case], until: float, *, num_sms: int | None = None
+) -> list[Case]:
+    """Run cases, several side by side; return those that ran."""
+    climb.suite.answers(cases)
+    ran = []
+    with started(climb, cases, checker, poisons=range(len(cases)), limit_s=_RUN_S, num_sms=num_sms) as ask:
+        for case in cases:
+            if time.monotonic() > until:
+                break
+            if _bears(climb, checker, case, num_sms=num_sms, ask=ask):
+                ran.append(case)
+    return ran
+
+
+def _bears(
+    climb: Climb, checker: Executor, case: Case, *, poison: int = 0, num_sms: int | None = None, ask: Ask | None = None
+) -> bool:  # fmt: skip
+    """Return whether a case ran and was right; one that takes too long or too much blames nobody.
+
+    Raises:
+        Ending: If it found a fault or a mismatch.
+    """
+    try:
+        run_cases(
+            climb, "tiny", [case], checker, "check", poison=poison, limit_s=_RUN_S, num_sms=num_sms, ask=ask
+        )
+    except Skipped:
+        return False
+    except Ending as end:
+        if end.failure.is_candidates and end.failure.class_ not in {"timeout", "resources"}:
+            raise
+        return False
+    return True
 
 
 def _at(done: tuple[Case, ...], sizes: Sizes, regime: str) -> Case:

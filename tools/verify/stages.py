@@ -19,7 +19,7 @@ from cuda_harness.tools.synthesize.cases import LONG_WORK
 from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.shapes import work
 from cuda_harness.tools.toolchain.source import inspect
-from cuda_harness.tools.verify.cases import run_cases
+from cuda_harness.tools.verify.cases import run_cases, started
 from cuda_harness.tools.verify.climb import Climb, Ending, fail, leave_unmeasured, program_for
 from cuda_harness.tools.verify.landmarks import beyond
 from cuda_harness.tools.verify.metamorphic import check_properties
@@ -167,7 +167,8 @@ def tiny_stage(climb: Climb) -> str:
     if climb.checker is None:
         return "not measured: the CPU executor is not available here (no g++)"
     cases = climb.suite.cases("tiny", tunables=climb.tunables)
-    detail = run_cases(climb, "tiny", cases, climb.checker, "check")
+    with started(climb, cases, climb.checker) as ask:
+        detail = run_cases(climb, "tiny", cases, climb.checker, "check", ask=ask)
     covered = climb.covered
     further = explore(climb, climb.checker, cases)
     lines = sorted({line for line, _ in climb.unreached})

@@ -311,3 +311,20 @@ def test_large_truths_keep_to_their_limit() -> None:
     assert large.get("too large") is None
     large.keep("c", truth(20))
     assert [large.get(key) is not None for key in "abc"] == [False, True, True]
+
+
+def test_small_sizes_leave_a_large_target_to_its_own_stage(runner: ReferenceRunner) -> None:
+    """An array of 100,000 costs little by its operations, yet runs for ever where every access is checked."""
+    ir = an_ir(
+        dims=[{"name": "n", "value": 100_000}],
+        tensors=[{"name": n, "role": r, "dtype": "float32", "shape": ["n"]} for n, r in (("x", "in"), ("y", "out"))],
+    )  # fmt: skip
+    for seed in range(40):
+        made = a_suite(runner, ir=ir, seed=seed)
+        assert max(c.dims["n"] for c in made.cases("tiny", tunables=[128])) <= 700
+        assert made.cases("target")[0].dims == {"n": 100_000}
+    fixed = an_ir(
+        dims=[{"name": "n", "value": 100_000, "fixed": True}],
+        tensors=[{"name": n, "role": r, "dtype": "float32", "shape": ["n"]} for n, r in (("x", "in"), ("y", "out"))],
+    )  # fmt: skip
+    assert a_suite(runner, ir=fixed).cases("tiny")[0].dims == {"n": 100_000}

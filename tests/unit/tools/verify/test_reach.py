@@ -1,5 +1,6 @@
 """Check mode beyond the tiny sizes: where it looks, when it stops, what it says."""
 
+import threading
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from tests.unit.tools.verify.test_ladder import IR, PLAN, ScriptedExecutor, scal
 
 from cuda_harness.state.ir import Dim, KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
+from cuda_harness.state.results import Verdict
 from cuda_harness.tools.execute.protocol import Coverage, Job, JobFault, JobOk, JobResult
 from cuda_harness.tools.synthesize.shapes import around
 from cuda_harness.tools.verify.landmarks import beyond, landmarks
@@ -103,6 +105,31 @@ def test_the_plan_must_be_right_for_any_number_of_multiprocessors(wrong_with: in
     assert found.failure is not None
     assert found.failure.class_ == "mismatch"
     assert 64 in seen
+
+
+def test_runs_side_by_side_are_judged_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone: list[Verdict] = []
+    beside = threading.Barrier(3, timeout=20)
+
+    def late(x: Any, a: float, call: int, job: Job) -> Any:
+        """Wait for two others in check mode, but for the first run; be wrong at all sizes of several elements."""
+        if job.mode == "check" and x.size > 1 and alone:
+            beside.wait()
+        return scaled(x, a + (1.0 if x.size > 1 else 0.0), call, job)
+
+    for count in (1, 3):
+        monkeypatch.setattr("cuda_harness.tools.verify.cases.AT_ONCE", count)
+        found = verdict(Observed(late))
+        assert found.failure is not None
+        alone.append(found)
+    assert alone[0].failure == alone[1].failure
+
+
+def test_nothing_runs_beside_a_first_case_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuda_harness.tools.verify.cases.AT_ONCE", 4)
+    executor = Observed(lambda *_: JobFault("out_of_bounds", "line 4"))
+    assert not verdict(executor).accepted
+    assert len(executor.jobs) == 1
 
 
 def test_sizes_go_beyond_what_a_plan_may_take_for_a_limit() -> None:
