@@ -11,9 +11,7 @@ from cuda_harness.state.results import (
     CompileTimedOut,
 )
 from cuda_harness.state.suite import Case
-from cuda_harness.tools.execute.protocol import (
-    Array,
-)
+from cuda_harness.tools.execute.protocol import Array, Mode
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.cases import LONG_WORK
 from cuda_harness.tools.synthesize.reference import ReferenceFault
@@ -336,8 +334,9 @@ def check_order(climb: Climb) -> str:
         orders += [(climb.executor, poison) for poison in (3, 4)]
     for executor, poison in orders:
         kept: dict[str, dict[str, Array]] = {}
+        mode: Mode = "plain" if executor is climb.executor else "check"  # whose build is there already
         try:
-            run_cases(climb, "repeat", cases, executor, "plain", poison=poison, keep=kept)
+            run_cases(climb, "repeat", cases, executor, mode, poison=poison, keep=kept)
         except Ending as end:
             if executor is climb.executor or end.failure.is_candidates:
                 raise
