@@ -179,11 +179,9 @@ def _batches(cases: Sequence[Case]) -> list[list[Case]]:
 @contextlib.contextmanager
 def started(
     climb: Climb, cases: Sequence[Case], checker: Executor, *, poisons: Sequence[int] = (), limit_s: float = 20.0,
-    num_sms: int | None = None,
+    num_sms: int | None = None, first_alone: bool = True,
 ) -> Iterator[Ask]:  # fmt: skip
     """Start cases of stage `tiny` in check mode, several side by side; what is judged, and in which order, stays as it was.
-
-    The first runs and is judged alone: the kernel is built for it, and most that are wrong end with it.
 
     Args:
         climb: The kernel and its suite.
@@ -192,6 +190,8 @@ def started(
         poisons: Bytes of outputs and scratch by case; empty: 0 for all.
         limit_s: As for `run_cases`.
         num_sms: As for `run_cases`.
+        first_alone: The others wait until the first is judged: the kernel is built for it, and most that are wrong end
+            with it.
 
     Yields:
         What `run_cases` takes as `ask`; runs that nobody waits for at the end are left to their own deadline.
@@ -215,10 +215,10 @@ def started(
     def ask(group: Sequence[Case]) -> Asked:
         nonlocal asked
         key, asked = tuple(c.id for c in group), asked + 1
-        if asked == 1:
+        if asked == 1 and first_alone:
             groups.pop(key, None)
             return run(group)
-        if asked == 2:
+        if asked == 1 + first_alone:
             waiting.update({k: pool.submit(run, g) for k, g in groups.items()})
         found = waiting.pop(key, None)
         return found.result() if found is not None else run(group)

@@ -142,7 +142,9 @@ def _run_all(
     """Run cases, several side by side; return those that ran."""
     climb.suite.answers(cases)
     ran = []
-    with started(climb, cases, checker, poisons=range(len(cases)), limit_s=_RUN_S, num_sms=num_sms) as ask:
+    with started(
+        climb, cases, checker, poisons=range(len(cases)), limit_s=_RUN_S, num_sms=num_sms, first_alone=False
+    ) as ask:
         for case in cases:
             if time.monotonic() > until:
                 break
