@@ -11,7 +11,7 @@ A kernel that fails is data (`Verdict`, `Failure`), never an exception.
     |  `- ReplyInvalid       an answer came, and stayed unusable after the repair turn
     |- BudgetExhausted       a limit would be exceeded by the next step; the run ends in order
     |- ToolchainError        exit 5: this machine lacks something the command needs
-    |  |- CompilerUnavailable, ExecutorUnavailable, ProfilerUnavailable
+    |  |- CompilerUnavailable, ExecutorUnavailable
     |  `- SandboxUnavailable foreign code cannot be contained here
     `- StateError            exit 70: a bug in CUDA-Harness
 """
@@ -89,10 +89,6 @@ class ExecutorUnavailable(ToolchainError):  # noqa: N818 - names a condition
         super().__init__(f"executor {executor!r} is unavailable: {reason}", remedy=remedy)
         self.executor = executor
         self.reason = reason
-
-
-class ProfilerUnavailable(ToolchainError):  # noqa: N818 - names a condition
-    """A profiler cannot be used; the kernel was not profiled."""
 
 
 class SandboxUnavailable(ToolchainError):  # noqa: N818 - names a condition

@@ -52,11 +52,6 @@ def _moved(attempt: Attempt, plan: BranchPlan | None, contest: Contest | None) -
     }
 
 
-def path_to(graph: "nx.DiGraph[int]", attempt: int) -> list[int]:
-    """Return the attempts from the first kernel of a design to `attempt`."""
-    return [*sorted(nx.ancestors(graph, attempt)), attempt] if attempt in graph else []
-
-
 def rounds_as_rows(
     rounds: Mapping[int, Round], attempts: Mapping[int, Attempt], ended: Mapping[str, BranchEnd] | None = None
 ) -> list[dict[str, Any]]:

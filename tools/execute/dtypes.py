@@ -25,8 +25,3 @@ def np_dtype(name: str) -> np.dtype[Any]:
 def to_reference(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """Return `array` as a reference sees it: bfloat16 and fp8 widened to float32, all else unchanged."""
     return array.astype(np.float32) if name in WIDENED else array
-
-
-def from_values(name: str, values: NDArray[Any]) -> NDArray[Any]:
-    """Return `values` rounded to the IR element type; integers must be in range already."""
-    return np.ascontiguousarray(values.astype(np_dtype(name)))

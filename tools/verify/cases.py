@@ -41,7 +41,7 @@ from cuda_harness.tools.verify.properties import named
 
 FEW = 8
 """Elements below which an output is too small to show a pattern of what is wrong."""
-AT_ONCE = max(1, min(6, len(os.sched_getaffinity(0)) // 2))
+AT_ONCE = max(1, min(12, len(os.sched_getaffinity(0)) * 3 // 4))
 """Runs in check mode, of one thread each, that go on side by side."""
 
 

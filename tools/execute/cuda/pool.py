@@ -108,13 +108,6 @@ class Pool:
             self._busy.discard(worker)
         return worker.kill()
 
-    def forget(self, key: str) -> None:
-        """End the child kept for a candidate, if there is one."""
-        with self._lock:
-            worker = self._kept.pop(key, None)
-        if worker is not None:
-            worker.kill()
-
     def trim(self) -> bool:
         """End the children that wait, so that their contexts give memory back; returns whether there were any."""
         with self._lock:
