@@ -22,6 +22,7 @@ from cuda_harness.state.harness import BranchCoderView, CoderView, StateUpdate, 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.lineage import correctness_step, design_of, latest
+from cuda_harness.state.results import Timing
 from cuda_harness.state.rounds import BranchEnd
 from cuda_harness.state.serde import describe
 from cuda_harness.state.targets import facts_of
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _QUOTED_LINES = 12
 """Source lines quoted beside compiler messages."""
+_EVIDENCE = 8
+"""Figures of a profile that an idea is given with."""
 
 
 MAIN = "main"
@@ -248,6 +251,7 @@ def _values(desk: Desk, task: Task, services: "Services") -> dict[str, Any]:
         "last_kernel": shown.source if shown else None,
         "last_plan": shown.plan.model_dump(mode="json", by_alias=True, exclude_none=True) if shown else None,
         "failure": failure,
+        "measured": measured_lines(task.parent) if task.action == "branch" else [],
         "history": [*desk.tried, *(history_line(a) for a in desk.attempts.values())],
         "skills": [services.prompts.skill(name).text for name in task.skills],
         "advice": advice,
@@ -301,6 +305,23 @@ def _line_numbers(value: Any, name: str = "") -> Iterator[int]:  # noqa: ANN401 
         and (name in {"line", "lines"} or name.endswith("_line"))
     ):
         yield value
+
+
+def measured_lines(parent: Attempt | None) -> list[str]:
+    """Return what is known of the speed of the kernel that an idea starts from: its time, what bounds it, on which evidence."""
+    if parent is None:
+        return []
+    timing, profile = parent.timing, parent.profile
+    found = []
+    if isinstance(timing, Timing):
+        floor = f"; {timing.sol_fraction:.0%} of what the device allows" if timing.sol_fraction else ""
+        found.append(f"{timing.median_us:.2f} us at the target size, caches cold{floor}")
+    if profile is not None:
+        found += [
+            " ".join(profile.sentence.split())[:300],
+            *(" ".join(e.split())[:200] for e in profile.evidence[:_EVIDENCE]),
+        ]
+    return found
 
 
 def history_line(attempt: Attempt) -> str:

@@ -12,6 +12,7 @@ from tests.fakes.services import FakeRuntime, FakeServices
 from cuda_harness.agents.coder import (
     failure_of,
     history_line,
+    measured_lines,
     next_task,
     write_branch_kernel,
     write_kernel,
@@ -22,7 +23,7 @@ from cuda_harness.state.budget import Budget
 from cuda_harness.state.errors import ModelRefused, StateError
 from cuda_harness.state.harness import BranchCoderView, CoderView
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.results import Failure, Verdict
+from cuda_harness.state.results import Failure, Profile, Timing, Verdict
 from cuda_harness.state.rounds import BranchEnd, BranchPlan
 
 IR = KernelIR.model_validate(
@@ -242,6 +243,28 @@ def test_an_idea_that_does_not_apply_ends_its_branch_without_an_attempt(tmp_path
     assert update == {"ended": {"r1b1": BranchEnd(reason="not_applicable", detail="it has it")}}
     assert "vector_loads: wider" in run.asked
     assert run.model.left == 0
+
+
+def test_an_idea_comes_with_what_was_measured_of_the_kernel_it_starts_from(tmp_path: Path) -> None:
+    run = Run(tmp_path, written(2), '```json\n{"not_applicable": "it has it"}\n```')
+    run.write()
+    run.judge(Verdict(outcome="accepted", executor="cpu"))
+    profile = Profile(
+        rung="ncu", bound="latency", sentence="Latency-bound: warps wait for loads.", evidence=("long scoreboard 12.3 of 14 cycles",)
+    )  # fmt: skip
+    timing = Timing(median_us=71.25, ci95_us=(71.0, 71.5), samples=30, sol_fraction=0.52, device="H200")
+    timed = {1: run.attempts[1].model_copy(update={"profile": profile, "timing": timing})}
+    plan = BranchPlan(name="r1b1", parent=1, strategy="vector_loads", idea="wider", first=2, last=5)
+    state = BranchCoderView(run_dir="run", plan=plan, ir=IR, attempts=timed, target="sm_90a")
+    write_branch_kernel(state, FakeRuntime(run.services))  # type: ignore[arg-type]
+    measured = run.asked[run.asked.index("## Measured") :]
+    for told in ("71.25 us", "52% of what the device allows", "warps wait for loads", "long scoreboard 12.3"):
+        assert told in measured
+
+
+def test_without_a_time_or_a_profile_nothing_is_measured() -> None:
+    assert measured_lines(Attempt(id=1, sha256="a")) == []
+    assert measured_lines(None) == []
 
 
 def test_an_author_may_give_an_idea_up_after_a_failure_in_its_branch(tmp_path: Path) -> None:

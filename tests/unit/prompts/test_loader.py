@@ -27,7 +27,7 @@ HEADINGS = {
     "coder-repair": ["Target", "IR", "Last kernel", "Last plan", "Failure", "History"],
     "coder-redesign": ["Target", "IR", "Failure", "History"],
     "evolver": ["Target", "IR", "Kernel", "Plan", "Profile", "History", "Names taken"],
-    "coder-branch": ["Target", "IR", "Last kernel", "Last plan", "History", "Skills"],
+    "coder-branch": ["Target", "IR", "Last kernel", "Last plan", "Measured", "History", "Skills"],
 }
 
 
