@@ -26,7 +26,9 @@ def test_lines_that_ran_are_told_from_those_that_did_not(cpu: CpuExecutor) -> No
         assert isinstance(result, JobOk), result
         assert result.coverage is not None
         # g++ 11 keeps a second block of the loop's line that nothing reaches: a line counts as soon as part of it ran.
-        lines[n] = {line for line, _ in result.coverage.places} - {line for line, _ in result.coverage.reached}
+        lines[n] = {line for line, _ in result.coverage.places} - {
+            line for line, _ in result.coverage.reached
+        }
         assert result.coverage.reached <= result.coverage.places
         first = case.job("check").source.splitlines().index("int i = threadIdx.x;") + 1
     assert lines[32] == {first + 3, first + 6}

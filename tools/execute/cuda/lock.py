@@ -1,6 +1,7 @@
 """One lock per GPU, by UUID: checks share it, timing has it alone; the kernel frees it when its owner dies.
 
-Two files: whoever wants the GPU alone also closes a gate, so that a stream of checks cannot keep it waiting for ever.
+Whoever wants the GPU alone closes a gate behind the checks that run, so that a stream of them cannot keep it waiting for
+ever. Checks let all measurements pass that wait already: one wait for the running checks then serves them all.
 """
 
 import contextlib
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _POLL_S = 0.02
+_YIELDS_S = 15.0
+"""Most seconds that a check lets measurements pass, which come one after the other where many candidates are timed."""
 
 
 class LockTimeout(Exception):  # noqa: N818 - names a condition the caller turns into an answer
@@ -71,6 +74,11 @@ def device_lock(uuid: str, *, exclusive: bool, timeout_s: float, folder: Path | 
     until = began + timeout_s
     mode = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     with contextlib.ExitStack() as stack:
+        timers = stack.enter_context(_opened(_path(uuid, "timers", folder)))
+        if exclusive:
+            _taken(timers, fcntl.LOCK_SH, until)  # seen by checks until this measurement is over
+        else:
+            _let_pass(timers, min(until, began + _YIELDS_S))
         gate = stack.enter_context(_opened(_path(uuid, "gate", folder)))
         main = stack.enter_context(_opened(_path(uuid, "lock", folder)))
         for descriptor in (gate, main):
@@ -160,6 +168,12 @@ def _taken(descriptor: int, mode: int, until: float) -> bool:
         if time.monotonic() >= until:
             return False
         time.sleep(_POLL_S)
+
+
+def _let_pass(timers: int, until: float) -> None:
+    """Wait until nobody waits for the GPU alone, or has it, or the time is over."""
+    if _taken(timers, fcntl.LOCK_EX, until):
+        fcntl.flock(timers, fcntl.LOCK_UN)
 
 
 def _holder(descriptor: int) -> str:

@@ -163,3 +163,46 @@ def test_a_measurement_of_ones_own_ends_the_turn_first(tmp_path: Path) -> None:
         assert held.waited_s < 0.5
         assert not lease.is_held
     assert not is_busy(UUID, folder=tmp_path)
+
+
+def test_a_check_lets_all_measurements_pass_that_wait_already(tmp_path: Path) -> None:
+    order: list[str] = []
+    threads: list[threading.Thread] = []
+
+    def take(name: str, *, exclusive: bool) -> None:
+        with device_lock(UUID, exclusive=exclusive, timeout_s=20, folder=tmp_path):
+            order.append(name)
+            time.sleep(0.1)
+
+    with device_lock(UUID, exclusive=False, timeout_s=5, folder=tmp_path):
+        for name, exclusive in (("first", True), ("second", True), ("check", False)):
+            threads.append(threading.Thread(target=take, args=(name,), kwargs={"exclusive": exclusive}))
+            threads[-1].start()
+            time.sleep(0.15)
+    for thread in threads:
+        thread.join()
+    assert order[-1] == "check"
+    assert set(order[:2]) == {"first", "second"}
+
+
+def test_measurements_do_not_keep_a_check_waiting_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cuda_harness.tools.execute.cuda.lock._YIELDS_S", 0.3)
+    stop = threading.Event()
+
+    def measure() -> None:
+        while not stop.is_set():
+            with device_lock(UUID, exclusive=True, timeout_s=20, folder=tmp_path):
+                time.sleep(0.1)
+
+    measuring = [threading.Thread(target=measure) for _ in range(2)]
+    for thread in measuring:
+        thread.start()
+    try:
+        with device_lock(UUID, exclusive=False, timeout_s=10, folder=tmp_path) as held:
+            assert held.waited_s < 5
+    finally:
+        stop.set()
+        for thread in measuring:
+            thread.join()
