@@ -251,6 +251,23 @@ RACES = [
         shape=Shape(n=64, grid=(2, 1, 1)),
     ),
     Case(
+        "a chain of five hundred blocks that draw tickets",
+        "__shared__ int b;\nif (threadIdx.x == 0) {\n  b = atomicAdd(&ticket, 1);\n"
+        "  if (b > 0) { while (((volatile int*)ready)[b - 1] == 0) {} __threadfence(); }\n"
+        "  w[b] = x[b] + (b > 0 ? w[b - 1] : 0.0f);\n  __threadfence();\n  ((volatile int*)ready)[b] = 1;\n}\n"
+        "__syncthreads();\nif (threadIdx.x == 0) y[b] = w[b];",
+        before="__device__ int ticket = 0, ready[500];\n",
+        shape=Shape(n=500, grid=(500, 1, 1), block=(32, 1, 1)),
+    ),
+    Case(
+        "what six blocks handed on, one to the next",
+        "if (threadIdx.x == 0) {\n  int b = blockIdx.x;\n  if (b == 0) w[0] = x[0];\n"
+        "  else { while (atomicAdd(&flags[b - 1], 0) == 0) {} __threadfence(); }\n"
+        "  if (b == 6) y[0] = w[0];\n  __threadfence();\n  atomicExch(&flags[b], 1);\n}",
+        before="__device__ int flags[7];\n",
+        shape=Shape(n=7, m=1, grid=(7, 1, 1), block=(32, 1, 1)),
+    ),
+    Case(
         "a volatile flag within a block",
         "__shared__ volatile int flag;\n__shared__ float v;\nint i = threadIdx.x;\nif (i == 0) flag = 0;\n__syncthreads();\n"
         "if (i == 63) { v = x[0]; __threadfence_block(); flag = 1; }\nif (i == 0) { while (flag == 0) {} __threadfence_block(); y[0] = v; }",

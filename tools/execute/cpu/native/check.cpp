@@ -152,24 +152,43 @@ bool warp_ordered(uint64_t t, unsigned other, unsigned self) {
   return false;
 }
 
-bool published(uint64_t from_block, unsigned from_thread, uint64_t t, uint64_t to_block, uint64_t until, bool here, int depth) {
-  const auto seen = g_acquires.find(to_block);
-  if (seen == g_acquires.end()) return false;
-  const unsigned self = me(), n = threads_of_block();
-  for (const Acquire &a : seen->second) {
-    if (a.when > until) continue;
-    if (here && a.thread != self && a.when >= g_blocks[slot()].barrier && !warp_ordered(a.when, a.thread, self)) continue;
-    const auto releases = g_releases.find(a.address);
-    if (releases == g_releases.end()) continue;
-    for (const Release &r : releases->second) {
-      if (r.when > a.when) continue;
-      if (r.block == from_block) {
-        if (r.all > t || (r.thread == from_thread && r.own > t)) return true;
-        if (r.thread % n / 32 == from_thread % n / 32 && r.warp > t) return true;
-      } else if (depth < 3 && r.block != to_block && published(from_block, from_thread, t, r.block, r.when, false, depth + 1)) {
-        return true;
+// Whether a release hands on what a thread of a block wrote before `t`.
+inline bool covers(const Release &r, unsigned from_thread, uint64_t t) {
+  const unsigned n = threads_of_block();
+  return r.all > t || (r.thread == from_thread && r.own > t) || (r.thread % n / 32 == from_thread % n / 32 && r.warp > t);
+}
+
+// Whether what a block wrote has reached the block that runs, from atomic to atomic, over other blocks where need be. Each
+// block is looked at again only for what it saw later: with a ticket that all have drawn, the paths between two are many.
+bool published(uint64_t from_block, unsigned from_thread, uint64_t t, uint64_t to_block) {
+  struct Seen {
+    uint64_t block, until;
+  };
+  const unsigned self = me();
+  std::unordered_map<uint64_t, uint64_t> looked{{to_block, g_now}};
+  std::vector<Seen> next{{to_block, g_now}}, found;
+  for (bool here = true; !next.empty(); here = false) {
+    found.clear();
+    for (const Seen &seen : next) {
+      const auto acquires = g_acquires.find(seen.block);
+      if (acquires == g_acquires.end()) continue;
+      for (const Acquire &a : acquires->second) {
+        if (a.when > seen.until) continue;
+        if (here && a.thread != self && a.when >= g_blocks[slot()].barrier && !warp_ordered(a.when, a.thread, self)) continue;
+        const auto releases = g_releases.find(a.address);
+        if (releases == g_releases.end()) continue;
+        for (auto r = releases->second.rbegin(); r != releases->second.rend(); ++r) {
+          if (r->when > a.when) continue;
+          if (r->block == from_block && covers(*r, from_thread, t)) return true;
+          if (r->block == from_block || r->block == seen.block) continue;
+          uint64_t &until = looked[r->block];
+          if (until >= r->when) continue;
+          until = r->when;
+          found.push_back({r->block, r->when});
+        }
       }
     }
+    next.swap(found);
   }
   return false;
 }
@@ -180,7 +199,7 @@ bool ordered(uint64_t record, unsigned self, unsigned spread) {
   const uint64_t from = block_of(t, other), to = block_number();
   const bool same_block = from == to && (g_cooperative || t >= g_block_start);
   if (same_block && spread <= kOneWarp && warp_ordered(t, other, self)) return true;
-  return g_fenced && published(from, other, t, to, g_now, true, 0);
+  return g_fenced && published(from, other, t, to);
 }
 
 // ---- words for a report ----
