@@ -8,7 +8,7 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import StageName
 from cuda_harness.state.suite import Case, Inputs
 from cuda_harness.tools.synthesize.inputs import scalars_of
-from cuda_harness.tools.synthesize.regimes import regimes_of
+from cuda_harness.tools.synthesize.regimes import in_quorum, regimes_of
 from cuda_harness.tools.synthesize.shapes import Sizes, long_sizes, longest_sums, shapes, uneven, work
 
 TINY_WORK = 60_000
@@ -101,7 +101,7 @@ class CasePlan:
         """Return tiny cases over all regimes, the smallest first."""
         tiny = shapes(self.ir, (), count=5, budget=30_000, seed=self.seed + 4, largest=24)
         small = [s for s in tiny if work(self.ir, s) <= _QUORUM_WORK] or tiny[:1]
-        regimes = self.regimes if work(self.ir, small[0]) <= _QUORUM_WORK else ("normal",)
+        regimes = in_quorum(self.regimes) if work(self.ir, small[0]) <= _QUORUM_WORK else ("normal",)
         cases = [self.case("tiny", s, r, salt=7) for s in small for r in regimes]
         return sorted(cases, key=lambda c: work(self.ir, c.dims))[:_QUORUM_CASES]
 

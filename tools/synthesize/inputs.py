@@ -96,6 +96,8 @@ def _shaped(base: Array, regime: str, dtype: str, rng: np.random.Generator) -> A
             return np.sort(base, axis=-1) if base.ndim else base
         case "sparse":
             return np.where(rng.random(base.shape) < 0.8, 0.0, base)
+        case "zeros":
+            return base * _rows_kept(base.shape, rng)
         case "below":
             return base - (8.0 if dtype in HALF else 300.0)
         case "lowest" | "highest":
@@ -126,6 +128,15 @@ def _twins(base: Array, rng: np.random.Generator) -> Array:
     rows = base.shape[-2]
     periods = [p for p in (32, 8, 3) if 3 * p <= rows] or [1]
     return np.take(base, np.arange(rows) % int(rng.choice(periods)), axis=-2)
+
+
+def _rows_kept(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Return 0 for about half of the rows of the last axis, the first among them, and 1 for the others; 0 for a vector."""
+    if len(shape) < 2:
+        return np.zeros(shape)
+    kept = (rng.random((*shape[:-1], 1)) < 0.5).astype(np.float64)
+    kept.reshape(-1)[:1] = 0.0
+    return kept
 
 
 def _seams(shape: tuple[int, ...], period: int) -> Array:

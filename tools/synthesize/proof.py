@@ -50,7 +50,7 @@ def prove(suite: Suite, compare: Compare, *, tunables: Sequence[int] = ()) -> Su
     suite take up further cases of other data and sizes, twice at most; they stay in it.
     """
     cases = [*suite.cases("values", tunables=tunables), *suite.cases("shapes", tunables=tunables)[:8]]
-    cases = [c for c in cases if 0 not in c.dims.values()] or cases
+    cases = [c for c in cases if 0 not in c.dims.values() and c.regime != "zeros"] or cases
     proof = _prove(suite, compare, cases)
     for number in range(1, _ATTEMPTS + 1):
         if isinstance(proof, ReferenceFault) or proof.passed or not all(proof.honest.values()):

@@ -32,6 +32,7 @@ def regimes_of(ir: KernelIR, specs: Inputs) -> tuple[str, ...]:
             "peaks",
             "sorted",
             "sparse",
+            "zeros",
         ]
         if ir.numerics.nonfinite == "propagate":
             found += ["nonfinite"]
@@ -46,6 +47,11 @@ def regimes_of(ir: KernelIR, specs: Inputs) -> tuple[str, ...]:
     if free and not any(t.dtype in HALF for t in free):
         found += _far(ir)
     return tuple(dict.fromkeys(found))
+
+
+def in_quorum(regimes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the regimes that references are compared in: at their few elements, sparse data has rows of zeros already."""
+    return tuple(r for r in regimes if r != "zeros")
 
 
 def _far(ir: KernelIR) -> list[str]:

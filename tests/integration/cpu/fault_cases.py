@@ -94,6 +94,15 @@ OUT_OF_BOUNDS = [
 
 UNINITIALIZED = [
     Case(
+        "the newest batch of a pipeline is not waited for",
+        "__shared__ float s[64];\nint i = threadIdx.x;\nauto p = cuda::make_pipeline();\np.producer_acquire();\n"
+        "cuda::memcpy_async(&s[i], x + i, sizeof(float), p);\np.producer_commit();\n"
+        "cuda::pipeline_consumer_wait_prior<1>(p);\ny[i] = s[i];",
+        "uninitialized_read",
+        ("shared variable `s`",),
+        before="#include <cuda/pipeline>\n",
+    ),
+    Case(
         "shared memory never written",
         "__shared__ float s[64];\nint i = threadIdx.x;\nif (i < 32) s[i] = x[i];\n__syncthreads();\ny[i] = s[i];  // HERE",
         "uninitialized_read",
@@ -188,6 +197,14 @@ RACES = [
         "data_race",
     ),
     Case(
+        "an asynchronous copy into what a neighbour still reads",
+        "__shared__ float s[64];\nint i = threadIdx.x;\ns[i] = x[i];\n__syncthreads();\ny[i] = s[i ^ 1];\n"
+        "__pipeline_memcpy_async(&s[i], x + i, 4);\n__pipeline_commit();\n__pipeline_wait_prior(0);\n__syncthreads();\ny[i] += s[i ^ 1];",
+        "data_race",
+        ("shared variable `s`",),
+        before="#include <cuda_pipeline.h>\n",
+    ),
+    Case(
         "last block without a fence",
         "__shared__ bool last;\nint i = threadIdx.x;\nw[blockIdx.x * 64 + i] = x[blockIdx.x * 64 + i];\n"
         "if (i == 0) last = atomicAdd(&arrived, 1u) == gridDim.x - 1;\n__syncthreads();\n"
@@ -249,6 +266,21 @@ RACES = [
         "else { if (i == 0) { while (atomicAdd(&ready, 0) == 0) {} } __syncthreads(); __threadfence(); y[i] = w[i]; }\n",
         before="__device__ int ready = 0;\n",
         shape=Shape(n=64, grid=(2, 1, 1)),
+    ),
+    Case(
+        "an asynchronous copy after all have read",
+        "__shared__ float s[64];\nint i = threadIdx.x;\ns[i] = x[i];\n__syncthreads();\ny[i] = s[i ^ 1];\n__syncthreads();\n"
+        "__pipeline_memcpy_async(&s[i], x + i, 4);\n__pipeline_commit();\n__pipeline_wait_prior(0);\n__syncthreads();\ny[i] += s[i ^ 1];",
+        before="#include <cuda_pipeline.h>\n",
+    ),
+    Case(
+        "a pipeline of one thread, its batches waited for",
+        "__shared__ float s[2][64];\nint i = threadIdx.x;\nauto p = cuda::make_pipeline();\np.producer_acquire();\n"
+        "cuda::memcpy_async(&s[0][i], x + i, sizeof(float), p);\np.producer_commit();\np.producer_acquire();\n"
+        "cuda::memcpy_async(&s[1][i], x + 64 + i, sizeof(float), p);\np.producer_commit();\np.consumer_wait();\ny[i] = s[0][i];\n"
+        "p.consumer_release();\ncuda::pipeline_consumer_wait_prior<0>(p);\ny[i] += s[1][i];",
+        before="#include <cuda/pipeline>\n",
+        shape=Shape(n=128, m=64),
     ),
     Case(
         "a chain of five hundred blocks that draw tickets",

@@ -1,5 +1,6 @@
-// Copies that CUDA runs in the background. Here each thread does its share at once; what makes the bytes of the
-// other threads readable is the wait, which is a barrier of the group.
+// Copies that CUDA runs in the background. Those of a group or a barrier are made at once, each thread its share: what
+// makes the bytes of the other threads readable is the wait, which is a barrier of the group. Those that a thread waits
+// for by itself are written when it does.
 #pragma once
 #include "sim_core.h"
 
@@ -37,6 +38,16 @@ inline void issue_copy(void* destination, const void* source, unsigned size, uns
     alignas(16) unsigned char bytes[16] = {};
     copy_share(bytes, source, read < size ? read : size, 0, 1);
     sim_copy_issue(destination, bytes, size);
+}
+
+/// The share of thread `rank` of `threads`, in the background.
+inline void copy_later(void* destination, const void* source, ::std::size_t bytes, ::std::size_t rank, ::std::size_t threads) {
+    unsigned char* const d = static_cast<unsigned char*>(destination);
+    const unsigned char* const s = static_cast<const unsigned char*>(source);
+    const bool words = (reinterpret_cast<::std::uintptr_t>(d) | reinterpret_cast<::std::uintptr_t>(s)) % 4 == 0;
+    const ::std::size_t done = words ? bytes / 4 * 4 : 0;
+    for (::std::size_t i = 4 * rank; i < done; i += 4 * threads) issue_copy(d + i, s + i, 4, 4);
+    for (::std::size_t i = done + rank; i < bytes; i += threads) issue_copy(d + i, s + i, 1, 1);
 }
 
 /// Waits for all but the newest `prior` committed batches of this thread; with `all`, for open ones as well.

@@ -543,6 +543,28 @@ template <unsigned how> inline __attribute__((always_inline)) void access(uintpt
     outside<how>(a, n, pc, line);
 }
 
+// A copy in the background may write from now on: nobody may still read or write there, nor before it has landed.
+void copy_begins(uintptr_t a, unsigned n, const void *pc) {
+  if (a - kArena >= kArenaBytes) return;  // found where it lands
+  const unsigned self = me();
+  for (uintptr_t at = a, end = a + n; at < end;) {
+    const unsigned first = at & 3, count = (unsigned)std::min<uintptr_t>(4 - first, end - at), mask = ((1u << count) - 1) << first;
+    Cell &c = g_cells[(at - kArena) >> 2];
+    const uint64_t w = c.w, r = c.r;
+    const unsigned spread = r >> kSpreadAt & 7;
+    const char *more = " (the write of an asynchronous copy may come as soon as it is issued)";
+    if ((w & mask) && !quick(w, self) && !ordered(w, self, kOneReader)) race(at, count, true, true, thread_of(w), time_of(w), pc, 0, more);
+    const bool mine_only = thread_of(r) == self && spread == kOneReader && time_of(r) >= g_block_start;
+    if ((r & mask) && (!quick(r, self) || (spread > kOneReader && time_of(r) >= g_barrier)) && !mine_only && !ordered(r, self, spread))
+      race(at, count, true, false, thread_of(r), time_of(r), pc, 0, more);
+    if ((w >> kValidAt & mask) == mask && !(w & kReadOnly)) {
+      c.w = g_now << 28 | (uint64_t)self << 14 | (w & (0xf0ull | 0xf00ull)) | mask;
+      c.r = 0;
+    }
+    at += count;
+  }
+}
+
 // A thread that reads one place again and again waits for another thread: let that one run.
 void spin(uintptr_t a) {
   const unsigned self = me();
@@ -633,6 +655,8 @@ void map_library() {
 }
 
 }  // namespace
+
+void check_copy_begins(const void *to, unsigned bytes, const void *pc) { copy_begins((uintptr_t)to, bytes, pc); }
 
 void check_setup() {
   void *arena = mmap((void *)kArena, kArenaBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);

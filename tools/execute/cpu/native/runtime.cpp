@@ -845,6 +845,9 @@ void sim_trap(const char *what, int line) {
 }
 
 void sim_copy_issue(void *to, const unsigned char *bytes, unsigned size) {
+#ifdef SIM_CHECK
+  check_copy_begins(to, size, __builtin_return_address(0));
+#endif
   Thread *t = t_worker->running;
   Copy c{{to, size, {}}, t->batch};
   memcpy(c.what.bytes, bytes, size);

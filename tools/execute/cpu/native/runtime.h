@@ -67,6 +67,7 @@ void check_grid_barrier();
 void check_warp(unsigned mask);
 void check_fence();
 void check_thread_end();
+void check_copy_begins(const void *to, unsigned bytes, const void *pc);
 void check_add_range(char *address, size_t bytes, bool initialised);
 bool check_written(const char *address, size_t bytes);
 char *check_allocate(size_t bytes);

@@ -1,5 +1,5 @@
-// cuda::barrier and cuda::pipeline. Copies are made when they are issued; barriers count as on a GPU, and the last
-// arrival of a phase orders everything the block did before it (wider than the standard says, so never a false race).
+// cuda::barrier and cuda::pipeline. Copies are made when they are issued, those of a pipeline of one thread when they are
+// waited for; barriers count as on a GPU, and the last arrival of a phase orders everything the block did before it (wider than the standard says, so never a false race).
 #pragma once
 #include "../sim_copy.h"
 #include "sim_atomic.h"
@@ -139,10 +139,12 @@ class pipeline {
     }
     void producer_commit(SIM_LINE) {
         if (stages_) full_[head_ % stages_].arrive(1, sim_line);
+        else sim_copy_commit();
         ++head_;
     }
     void consumer_wait() {
         if (stages_) full_[tail_ % stages_].wait_parity((tail_ / stages_) & 1u);
+        else if (head_ != tail_) simc::wait_copies(head_ - tail_ - 1);
     }
     template <class Rep> bool consumer_wait_for(const Rep&) { consumer_wait(); return true; }
     void consumer_release(SIM_LINE) {
@@ -184,9 +186,15 @@ inline pipeline<Scope> make_pipeline(const Group& g, pipeline_shared_state<Scope
     return sim_make_pipeline(g, state, producers, static_cast<unsigned>(g.size()) - producers);
 }
 template <::std::uint8_t Prior, thread_scope Scope>
-inline void pipeline_consumer_wait_prior(pipeline<Scope>&) {}
+inline void pipeline_consumer_wait_prior(pipeline<Scope>&) { simc::wait_copies(Prior); }
+/// The barrier completes after the copies: they are done before the arrival that follows.
 template <thread_scope Scope, class B>
-inline void pipeline_producer_commit(pipeline<Scope>&, B&) {}
+inline void pipeline_producer_commit(pipeline<Scope>&, B&) { simc::wait_copies(0, true); }
+template <thread_scope Scope>
+inline void sim_pipeline_copy(void* destination, const void* source, ::std::size_t bytes, ::std::size_t rank, ::std::size_t threads) {
+    if (Scope == thread_scope_thread) simc::copy_later(destination, source, bytes, rank, threads);
+    else simc::copy_share(destination, source, bytes, rank, threads);
+}
 
 // ---- memcpy_async: completes on a barrier or a pipeline, which order it ------------------------------------------
 template <class T, class U, class Size, thread_scope Scope, class C>
@@ -195,7 +203,7 @@ inline void memcpy_async(T* destination, const U* source, Size bytes, barrier<Sc
 }
 template <class T, class U, class Size, thread_scope Scope>
 inline void memcpy_async(T* destination, const U* source, Size bytes, pipeline<Scope>&) {
-    simc::copy_share(destination, source, static_cast<::std::size_t>(bytes), 0, 1);
+    sim_pipeline_copy<Scope>(destination, source, static_cast<::std::size_t>(bytes), 0, 1);
 }
 template <class Group, class T, class U, class Size, thread_scope Scope, class C>
 inline void memcpy_async(const Group& g, T* destination, const U* source, Size bytes, barrier<Scope, C>&) {
@@ -203,7 +211,7 @@ inline void memcpy_async(const Group& g, T* destination, const U* source, Size b
 }
 template <class Group, class T, class U, class Size, thread_scope Scope>
 inline void memcpy_async(const Group& g, T* destination, const U* source, Size bytes, pipeline<Scope>&) {
-    simc::copy_share(destination, source, static_cast<::std::size_t>(bytes), g.thread_rank(), g.size());
+    sim_pipeline_copy<Scope>(destination, source, static_cast<::std::size_t>(bytes), g.thread_rank(), g.size());
 }
 namespace device {
 template <class T, class U, class Size, thread_scope Scope, class C>
