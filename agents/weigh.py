@@ -128,7 +128,7 @@ class Scales:
         return propose(
             self._services, round_number=number, most=most, ir=self._ir,
             kernel=self._services.folder.load_kernel(base.id),
-            profile=base.profile.model_dump(mode="json") if base.profile else None,
+            profile={k: v for k, v in base.profile.model_dump(mode="json").items() if v or k == "bound"} if base.profile else None,
             target=facts_of(state.target), history=history,
             used={p.strategy for r in state.rounds.values() for p in r.branches} | set(taken),
         )  # fmt: skip
