@@ -157,7 +157,24 @@ def launch_config_stage(climb: Climb) -> str:
                     {"dims": dims},
                 )  # fmt: skip
         checked += 1
+    climb.warnings += _beyond_grids(climb)
     return f"{checked} sets of sizes within the limits"
+
+
+def _beyond_grids(climb: Climb) -> list[str]:
+    """Return at which stated maximum the plan cannot be launched: sizes that large are not run, only reckoned with."""
+    least = {d.name: d.value if d.fixed else max(d.min, d.multiple_of) for d in climb.ir.dims}
+    found = []
+    for dim in climb.ir.dims:
+        if dim.fixed or dim.max is None:
+            continue
+        most = dim.max // dim.multiple_of * dim.multiple_of
+        options = [{**others, dim.name: most} for others in (least, climb.ir.target_dims)]
+        sizes = next((s for s in options if climb.ir.admits(s)), None)
+        program = program_for(climb, sizes, {}) if sizes is not None else None
+        if isinstance(program, PlanFault) and program.class_ == "launch_config":
+            found.append(f"with {dim.name} at its max {most} the plan cannot be launched: {program.message}")
+    return found
 
 
 def tiny_stage(climb: Climb) -> str:

@@ -479,3 +479,13 @@ def test_the_next_candidate_of_a_run_costs_the_reference_nothing(tmp_path: Path)
     assert first > 50
     assert judged(1) == 0
     assert 0 < judged(1, other_block) < first  # its own sizes only
+
+
+@pytest.mark.parametrize(("grid", "warned"), [(["1", "cdiv(n, 64)"], True), (["cdiv(n, 64)"], False)])
+def test_a_maximum_at_which_the_plan_cannot_be_launched_is_a_warning(grid: list[str], warned: bool) -> None:
+    """The grid's second axis ends at 65,535 blocks: sizes beyond are within the contract, and too large to run here."""
+    ir = {**IR, "dims": [{"name": "n", "value": 100, "max": 16_777_216}]}
+    found = verdict(ir=ir, plan={"steps": [{**PLAN["steps"][0], "grid": grid}]})
+    assert found.accepted, found.failure
+    told = [w for w in found.warnings if "n at its max 16777216" in w and "65535" in w]
+    assert bool(told) == warned
