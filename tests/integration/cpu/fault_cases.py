@@ -197,6 +197,14 @@ RACES = [
         "data_race",
     ),
     Case(
+        "two threads copy different elements to one place",
+        "__shared__ float s[32];\nint i = threadIdx.x;\n__pipeline_memcpy_async(&s[i / 2], x + i, 4);\n__pipeline_commit();\n"
+        "__pipeline_wait_prior(0);\n__syncthreads();\ny[i] = s[i / 2];",
+        "data_race",
+        ("shared variable `s`",),
+        before="#include <cuda_pipeline.h>\n",
+    ),
+    Case(
         "an asynchronous copy into what a neighbour still reads",
         "__shared__ float s[64];\nint i = threadIdx.x;\ns[i] = x[i];\n__syncthreads();\ny[i] = s[i ^ 1];\n"
         "__pipeline_memcpy_async(&s[i], x + i, 4);\n__pipeline_commit();\n__pipeline_wait_prior(0);\n__syncthreads();\ny[i] += s[i ^ 1];",
@@ -272,6 +280,13 @@ RACES = [
         "__shared__ float s[64];\nint i = threadIdx.x;\ns[i] = x[i];\n__syncthreads();\ny[i] = s[i ^ 1];\n__syncthreads();\n"
         "__pipeline_memcpy_async(&s[i], x + i, 4);\n__pipeline_commit();\n__pipeline_wait_prior(0);\n__syncthreads();\ny[i] += s[i ^ 1];",
         before="#include <cuda_pipeline.h>\n",
+    ),
+    Case(
+        "two threads copy the same element to one place",
+        "__shared__ float s[32];\nint i = threadIdx.x;\n__pipeline_memcpy_async(&s[i / 2], x + i / 2, 4);\n__pipeline_commit();\n"
+        "__pipeline_wait_prior(0);\n__syncthreads();\ny[i] = s[i / 2];",
+        before="#include <cuda_pipeline.h>\n",
+        warns="same value",
     ),
     Case(
         "a pipeline of one thread, its batches waited for",

@@ -22,12 +22,12 @@ constexpr uintptr_t kStacks = 0x300000000000ull;
 constexpr uintptr_t kStacksBytes = 8ull << 30;
 
 // w: time:36 | thread:14 | read_only:1 | atomic:1 | valid:4 | init:4 | mask:4 of the last write
-// r: time:36 | thread:14 | :4 | write by compare-and-swap:1 | volatile write:1 | atomic reads:1 | spread:3 | mask:4 of the reads since
+// r: time:36 | thread:14 | :3 | the write is a copy under way:1 | write by compare-and-swap:1 | volatile write:1 | atomic reads:1 | spread:3 | mask:4 of the reads since
 struct Cell {
   uint64_t w, r;
 };
 constexpr uint64_t kReadOnly = 1u << 13, kAtomicWrite = 1u << 12;
-constexpr uint64_t kCasWrite = 1u << 9, kVolatileWrite = 1u << 8, kAtomicReads = 1u << 7;
+constexpr uint64_t kCopyWrite = 1u << 10, kCasWrite = 1u << 9, kVolatileWrite = 1u << 8, kAtomicReads = 1u << 7;
 constexpr unsigned kValidAt = 8, kInitAt = 4, kSpreadAt = 4;
 enum Spread : unsigned { kOneReader, kOneWarp, kOneBlock, kManyBlocks };
 enum How : unsigned { kRead = 0, kWrite = 1, kAtomic = 2, kVolatile = 4, kStore = 8, kCas = 16 };  // kStore: an atomic that reads nothing
@@ -423,7 +423,9 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
   }
   if ((w & mask) && __builtin_expect(!quick(w, self), 0) && !ordered(w, self, kOneReader)) {
     const bool other_soft = (w & kAtomicWrite) || (c.r & kVolatileWrite);
-    if (!soft && !(how & kWrite) && (c.r & kCasWrite)) {
+    if ((how & kWrite) && (c.r & kCopyWrite)) {
+      // What a copy under way writes is known when it lands: the same value, perhaps.
+    } else if (!soft && !(how & kWrite) && (c.r & kCasWrite)) {
       // A guess that a compare-and-swap loop starts from: a stale one costs a turn of the loop.
     } else if (!soft || !other_soft) {
       if (how & kWrite && !(how & kAtomic))
@@ -477,7 +479,7 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
     if (spread == kOneWarp && warp_ordered(time_of(r), other, self)) spread = 0;
     if (spread) soft_bit &= r, bits |= r & 15;
   }
-  c.r = g_now << 28 | (uint64_t)self << 14 | (r & (kCasWrite | kVolatileWrite)) | soft_bit | spread << kSpreadAt | bits;
+  c.r = g_now << 28 | (uint64_t)self << 14 | (r & (kCopyWrite | kCasWrite | kVolatileWrite)) | soft_bit | spread << kSpreadAt | bits;
 }
 
 template <unsigned how, bool device_global>
@@ -553,13 +555,14 @@ void copy_begins(uintptr_t a, unsigned n, const void *pc) {
     const uint64_t w = c.w, r = c.r;
     const unsigned spread = r >> kSpreadAt & 7;
     const char *more = " (the write of an asynchronous copy may come as soon as it is issued)";
-    if ((w & mask) && !quick(w, self) && !ordered(w, self, kOneReader)) race(at, count, true, true, thread_of(w), time_of(w), pc, 0, more);
     const bool mine_only = thread_of(r) == self && spread == kOneReader && time_of(r) >= g_block_start;
     if ((r & mask) && (!quick(r, self) || (spread > kOneReader && time_of(r) >= g_barrier)) && !mine_only && !ordered(r, self, spread))
       race(at, count, true, false, thread_of(r), time_of(r), pc, 0, more);
-    if ((w >> kValidAt & mask) == mask && !(w & kReadOnly)) {
+    // A write that is not ordered before it stays on record: whether it wrote the same is seen when the copy lands.
+    const bool clear = !(w & mask) || quick(w, self) || ordered(w, self, kOneReader);
+    if (clear && (w >> kValidAt & mask) == mask && !(w & kReadOnly)) {
       c.w = g_now << 28 | (uint64_t)self << 14 | (w & (0xf0ull | 0xf00ull)) | mask;
-      c.r = 0;
+      c.r = kCopyWrite;
     }
     at += count;
   }
