@@ -151,19 +151,23 @@ def _conversions(log: bytes) -> Iterator[_Conversion]:
             yield _Conversion((first, middle, last), target)
 
 
+_LIST = re.compile(r"^\[", re.MULTILINE)
+
+
 def has_errors(log: bytes) -> bool:
     """Return whether a JSON log of the compiler holds an error of the text's, not of the machine's."""
     return any(entry.get("kind") in {"error", "fatal error", "sorry"} for entry in _entries(log))
 
 
 def _entries(log: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the diagnostics of a log in which each line may be a JSON list; other lines are the linker's."""
-    for line in log.decode("utf-8", "replace").splitlines():
-        if not line.startswith("["):
-            continue
+    """Yield the diagnostics of a log with JSON lists, on one line or, from g++ 14 on, over many; the rest is the linker's."""
+    text, at = log.decode("utf-8", "replace"), 0
+    decoder = json.JSONDecoder()
+    while (found := _LIST.search(text, at)) is not None:
         try:
-            listed = json.loads(line)
+            listed, at = decoder.raw_decode(text, found.start())
         except ValueError:
+            at = found.end()
             continue
         yield from (entry for entry in listed if isinstance(entry, dict))
 

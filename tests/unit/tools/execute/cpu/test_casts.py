@@ -93,3 +93,15 @@ def test_errors_of_the_text_are_told_from_those_of_the_machine() -> None:
     assert has_errors(log + b"\ncollect2: failed")
     assert not has_errors(b"ld: undefined reference")
     assert not has_errors(_log(1, 9, 9, 9))
+
+
+def test_diagnostics_over_several_lines_are_read_as_those_on_one() -> None:
+    """From g++ 14 on a list is set out over many lines."""
+    listed = [{"kind": "error", "message": "no such thing", "children": [{"kind": "note", "locations": []}]}]
+    for log in (
+        json.dumps(listed),
+        json.dumps(listed, indent=1),
+        f"ld: a word\n{json.dumps(listed, indent=2)}\n[broken\n",
+    ):
+        assert has_errors(log.encode())
+    assert not has_errors(b"[]\n[cut off")
