@@ -8,6 +8,7 @@ from cuda_harness.state.expr import Expr, ExprError
 from cuda_harness.state.ir import Dim, KernelIR
 
 Sizes = dict[str, int]
+_LONG = 1_000
 _SEARCHES = 32
 
 
@@ -114,10 +115,16 @@ def shapes(
     names = list(lists)
     primes = [17, 37, 5, 31, 13, 61, 7]
     odd = {n: _nearest(lists[n], primes[i % 7]) for i, n in enumerate(names)}
-    wanted.append(odd)
+    even = {
+        n: _nearest([s for s in lists[n] if s % 2 == 0] or lists[n], primes[i % 7] - 1)
+        for i, n in enumerate(names)
+    }
+    wanted += [odd, even]
     if len(names) > 1:
         wanted.append({n: _nearest(lists[n], primes[(i + 3) % 7]) for i, n in enumerate(names)})
     crossing = _crossing(lists, tunables)
+    if largest > _LONG:
+        crossing += [s for s in _long(lists) if s not in crossing]
     for name in names:  # one dim sweeps, the others stay small and apart
         for size in lists[name]:
             if size > 1 or size == 0:
@@ -138,7 +145,8 @@ def shapes(
         {n: w[n] for n in names} for w in wanted
     ]  # in the order of the IR, so that equal sizes look equal
     chosen: list[Sizes] = []
-    head, rest = wanted[:3], wanted[3:]
+    first = 3 + (len(names) > 1)
+    head, rest = wanted[:first], wanted[first:]
     order = rng.permutation(len(rest))
     zero = [w for w in rest if 0 in w.values() and admitted(ir, w)][:2]
     spent = 0
@@ -168,6 +176,17 @@ def _crossing(lists: Mapping[str, list[int]], tunables: Iterable[int]) -> list[S
     for name, sizes in lists.items():
         beyond = [next((s for s in sizes if s > t), 0) for t in sorted(tunables, reverse=True)]
         size = next((s for s in beyond if s), 0)
+        if size:
+            found.append({**few, name: size})
+    return found
+
+
+def _long(lists: Mapping[str, list[int]]) -> list[Sizes]:
+    """Return, for each dim, sizes with it beyond a thousand and the others few: a table, a pad or a band may end before."""
+    few = {n: next((s for s in sizes if s >= 3), sizes[-1]) for n, sizes in lists.items()}
+    found = []
+    for name, sizes in lists.items():
+        size = next((s for s in sizes if s >= _LONG), 0)
         if size:
             found.append({**few, name: size})
     return found

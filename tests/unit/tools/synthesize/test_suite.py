@@ -328,3 +328,12 @@ def test_small_sizes_leave_a_large_target_to_its_own_stage(runner: ReferenceRunn
         tensors=[{"name": n, "role": r, "dtype": "float32", "shape": ["n"]} for n, r in (("x", "in"), ("y", "out"))],
     )  # fmt: skip
     assert a_suite(runner, ir=fixed).cases("tiny")[0].dims == {"n": 100_000}
+
+
+def test_each_dim_is_even_once_and_long_once(runner: ReferenceRunner) -> None:
+    """A window of even length, strings of very different length: drawn sizes alone had neither at some seeds."""
+    for seed in range(12):
+        shapes = [c.dims for c in a_suite(runner, seed=seed).cases("shapes", tunables=[128])]
+        for name in ("rows", "cols"):
+            assert any(d[name] % 2 == 0 and d[name] > 2 for d in shapes)
+            assert any(d[name] >= 1_000 and max(n for m, n in d.items() if m != name) < 10 for d in shapes)
