@@ -335,5 +335,5 @@ def test_each_dim_is_even_once_and_long_once(runner: ReferenceRunner) -> None:
     for seed in range(12):
         shapes = [c.dims for c in a_suite(runner, seed=seed).cases("shapes", tunables=[128])]
         for name in ("rows", "cols"):
-            assert any(d[name] % 2 == 0 and d[name] > 2 for d in shapes)
+            assert any(d[name] % 2 == 0 and d[name] > 0 for d in shapes)
             assert any(d[name] >= 1_000 and max(n for m, n in d.items() if m != name) < 10 for d in shapes)
