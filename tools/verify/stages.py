@@ -207,25 +207,34 @@ def shapes_stage(climb: Climb) -> str:
 def _beyond_limits(climb: Climb, like: Case) -> str:
     """Run sizes beyond what the plan may take for a limit; those that a CPU or the reference does not bear are left."""
     until = min(climb.deadline, time.monotonic() + _BEYOND_S)
-    covered, ran = climb.covered, 0
+    covered, ran, left_out = climb.covered, 0, 0
     for sizes in beyond(climb.kernel, climb.ir, budget=LONG_WORK):
         cpu = climb.executor.name == "cpu"
-        if cpu and (sizes in climb.checked or not bearable_size(climb, sizes)):
+        if cpu and sizes in climb.checked:
             continue
         name = f"beyond-{'x'.join(map(str, sizes.values()))}"
         case = like.model_copy(update={"id": name, "dims": sizes, "seed": like.seed + 104_729})
         left = until - time.monotonic()
-        if left <= 0 or isinstance(climb.suite.answers([case], deadline_s=left), ReferenceFault):
+        if (cpu and not bearable_size(climb, sizes)) or left <= 0 or _has_no_truth(climb, case, left):
+            left_out += 1
             continue
         try:
             run_cases(climb, "shapes", [case], climb.executor, "plain", limit_s=max(left, 1.0))
         except Ending as end:
             if end.failure.is_candidates and end.failure.class_ not in {"timeout", "resources"}:
                 raise
+            left_out += 1
         else:
             ran += 1
     climb.covered = {**covered, "cases": covered.get("cases", 0) + ran}
-    return f"; {ran} beyond limits of the plan" if ran else ""
+    told = f"; {ran} beyond limits of the plan" if ran else ""
+    return told + (
+        f"; {left_out} size(s) beyond limits of the plan took too long and were left" if left_out else ""
+    )
+
+
+def _has_no_truth(climb: Climb, case: Case, left: float) -> bool:
+    return isinstance(climb.suite.answers([case], deadline_s=left), ReferenceFault)
 
 
 def _on_other_devices(climb: Climb, cases: list[Case]) -> str:
