@@ -277,6 +277,15 @@ void suspend(Thread *t) {
   enter(t);
 }
 
+// The k-th of n things to start, or to go on after a barrier.
+size_t in_order(size_t k, size_t n) {
+  if (g_order == 1) return n - 1 - k;
+  if (g_order == 0 || n < 3 || n >> 40) return k;
+  size_t step = 2654435761u % 65521u + g_poison % 97;  // no common factor with n: every one has its turn
+  while (std::__gcd(step, n) != 1) ++step;
+  return (k * (step % n) + g_poison % n) % n;
+}
+
 void complete_barrier(BlockState &b) {
   const int line = [&] {
     for (unsigned i = 0; i < b.threads; ++i)
@@ -331,11 +340,14 @@ void complete_barrier(BlockState &b) {
 #ifdef SIM_CHECK
   check_barrier();
 #endif
-  for (unsigned i = 0; i < b.threads; ++i)
-    if (b.thread[i].state == kAtBarrier) {
-      ++b.thread[i].barriers;
-      make_ready(&b.thread[i]);
+  // They go on in the order in which they started: an atomic of each then says what it does not on a GPU.
+  for (unsigned k = 0; k < b.threads; ++k) {
+    Thread &t = b.thread[in_order(k, b.threads)];
+    if (t.state == kAtBarrier) {
+      ++t.barriers;
+      make_ready(&t);
     }
+  }
   (void)line;
 }
 
@@ -437,15 +449,6 @@ void finish(Thread *t) {
     if (!any) break;
   }
   if (w.done_at_grid && w.done_at_grid == w.live) complete_grid(w);
-}
-
-// The k-th of n things to start.
-size_t in_order(size_t k, size_t n) {
-  if (g_order == 1) return n - 1 - k;
-  if (g_order == 0 || n < 3 || n >> 40) return k;
-  size_t step = 2654435761u % 65521u + g_poison % 97;  // no common factor with n: every one has its turn
-  while (std::__gcd(step, n) != 1) ++step;
-  return (k * (step % n) + g_poison % n) % n;
 }
 
 void start_block(BlockState &b, size_t number) {
