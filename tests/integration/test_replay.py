@@ -4,7 +4,7 @@
 hand from the prompts alone (2-D wave equation step), so they show that the prompts can be answered, not how a
 particular model does. `three_nearest.jsonl` and `haar_wavelet.jsonl` were answered, request by request, by a language
 model that saw nothing but the prompts; the requests were CUDABench's tasks 422 (level 2) and 475 (level 3), said here
-in our own words.
+in our own words. So was `farthest_points.jsonl`, later prompts and task 405 (level 2).
 """
 
 from pathlib import Path
@@ -98,3 +98,29 @@ def test_a_recorded_answer_is_judged_on_fresh_data(tmp_path: Path) -> None:
     unknown, known = (rng.standard_normal((2, n, 3)).astype(np.float32) for n in (5, 9))
     distances = ((unknown[:, :, None] - known[:, None]) ** 2).sum(-1)
     assert np.array_equal(result(unknown, known), np.argsort(distances, axis=-1, kind="stable")[..., :3])
+
+
+@pytest.mark.slow
+def test_a_branch_of_the_rules_and_one_of_the_models_are_replayed(tmp_path: Path) -> None:
+    result = generate(
+        "Farthest-point sampling from given distances: `input_point_dists` (8, 128, 128) float32 holds the distances of 128 "
+        "points for 8 clouds. Begin with point 0 and choose 32 points in all, each the one that is farthest from those chosen so "
+        "far; `output_sampled_indices` (8, 32) float32 holds their indices.",
+        model=f"replay:{RECORDINGS / 'farthest_points.jsonl'}", executor="cpu", out=tmp_path, settings=Settings(),
+        seed=9, budget=Budget(rounds=1, branches=2),
+    )  # fmt: skip
+
+    assert result.status == "verified", result.stop
+    assert {(b["strategy"], b["by"], b["kept"]) for b in result.document["branches"]} == {
+        ("launch_bounds", "rules", True), ("overlap_chain_head", "model", False),
+    }  # fmt: skip
+    assert all(a["status"] == "verified" for a in result.document["attempts"])
+    rng = np.random.default_rng(1)
+    dists = rng.random((2, 128, 128)).astype(np.float32)
+    chosen = np.zeros((2, 32), dtype=np.float32)
+    nearest = np.full((2, 128), np.inf, dtype=np.float32)
+    for step in range(1, 32):
+        for cloud in range(2):
+            nearest[cloud] = np.minimum(nearest[cloud], dists[cloud, int(chosen[cloud, step - 1])])
+            chosen[cloud, step] = int(np.argmax(nearest[cloud]))
+    assert np.array_equal(result(dists), chosen)
