@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from cuda_harness.agents.context import Services
     from cuda_harness.agents.llm.ledger import Reservation
+    from cuda_harness.state.serde import Model
 
 SCHEMA = "cuda-harness/reply/1"
 ENLARGE = 4
@@ -96,6 +97,12 @@ def shown_ir(ir: KernelIR) -> dict[str, Any]:
             used = {"mode", *_COMPARED.get(rule["mode"], set())}
             tensor["compare"] = {k: v for k, v in rule.items() if k in used}
     return found
+
+
+def shown_set(document: "Model") -> dict[str, Any]:
+    """Return a plan or a profile as roles are shown it: without what is not set. A figure of zero is one."""
+    found = document.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {name: value for name, value in found.items() if value not in ("", [], {})}
 
 
 def ask(services: "Services", role: str, prompt: Prompt, parse: Callable[[Reply], T], *, key: ReplyKey) -> T:

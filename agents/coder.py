@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from langgraph.runtime import Runtime
 from pydantic import ValidationError
 
-from cuda_harness.agents.ask import ReplyKey, ask, render, shown_ir
+from cuda_harness.agents.ask import ReplyKey, ask, render, shown_ir, shown_set
 from cuda_harness.agents.context import RunContext
 from cuda_harness.agents.gate import Repeated, check_kernel, design_sha256, launched
 from cuda_harness.agents.reply import Reply, ReplyFault, not_applicable, pick_json, pick_kernel
@@ -249,7 +249,7 @@ def _values(desk: Desk, task: Task, services: "Services") -> dict[str, Any]:
         "ir": shown_ir(desk.ir),
         "known": known_device_code(),
         "last_kernel": shown.source if shown else None,
-        "last_plan": shown_plan(shown) if shown else None,
+        "last_plan": shown_set(shown.plan) if shown else None,
         "failure": failure,
         "measured": measured_lines(task.parent) if task.action == "branch" else [],
         "history": [*desk.tried, *(history_line(a) for a in desk.attempts.values())],
@@ -259,12 +259,6 @@ def _values(desk: Desk, task: Task, services: "Services") -> dict[str, Any]:
         "may_decline": task.may_decline,
         "idea": f"{task.strategy}: {task.idea}" if task.action == "branch" else "",
     }
-
-
-def shown_plan(kernel: Kernel) -> dict[str, Any]:
-    """Return a plan as the Coder writes one, without what is not set."""
-    found = kernel.plan.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {name: value for name, value in found.items() if value or name == "steps"}
 
 
 def _last_kernel(desk: Desk, task: Task, services: "Services") -> Kernel | None:

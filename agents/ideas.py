@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
-from cuda_harness.agents.ask import ReplyKey, ask, render, shown_ir
+from cuda_harness.agents.ask import ReplyKey, ask, render, shown_ir, shown_set
 from cuda_harness.agents.reply import Reply, ReplyFault, pick_json
 from cuda_harness.state.errors import ModelRefused, ReplyInvalid
 from cuda_harness.state.ir import KernelIR
@@ -53,7 +53,7 @@ def propose(
     known = set(used)
     prompt = render(
         services, "roles/evolver", target=target, ir=shown_ir(ir),
-        kernel=kernel.source, plan=kernel.plan.model_dump(mode="json", by_alias=True, exclude_none=True),
+        kernel=kernel.source, plan=shown_set(kernel.plan),
         profile=profile, history=history, used=sorted(known), most=most,
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from cuda_harness.agents.ask import shown_set
 from cuda_harness.agents.ideas import Proposal, propose
 from cuda_harness.agents.judging import clock_of, suite_of, workload_of
 from cuda_harness.state.attempt import Attempt
@@ -128,7 +129,7 @@ class Scales:
         return propose(
             self._services, round_number=number, most=most, ir=self._ir,
             kernel=self._services.folder.load_kernel(base.id),
-            profile={k: v for k, v in base.profile.model_dump(mode="json").items() if v or k == "bound"} if base.profile else None,
+            profile=shown_set(base.profile) if base.profile else None,
             target=facts_of(state.target), history=history,
             used={p.strategy for r in state.rounds.values() for p in r.branches} | set(taken),
         )  # fmt: skip

@@ -1,6 +1,6 @@
 """Sizes that find mistakes: one, primes, around powers of two and tunables, tails, non-square, zero, the target."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -171,25 +171,23 @@ def _nearest(sizes: list[int], wanted: int) -> int:
 
 def _crossing(lists: Mapping[str, list[int]], tunables: Iterable[int]) -> list[Sizes]:
     """Return sizes with one dim just beyond the largest tunable that it can pass, so that a second block exists."""
-    found = []
-    few = {n: next((s for s in sizes if s >= 3), sizes[-1]) for n, sizes in lists.items()}
-    for name, sizes in lists.items():
-        beyond = [next((s for s in sizes if s > t), 0) for t in sorted(tunables, reverse=True)]
-        size = next((s for s in beyond if s), 0)
-        if size:
-            found.append({**few, name: size})
-    return found
+
+    def beyond(sizes: list[int]) -> int:
+        passed = [next((s for s in sizes if s > t), 0) for t in sorted(tunables, reverse=True)]
+        return next((s for s in passed if s), 0)
+
+    return _one_large(lists, beyond)
 
 
 def _long(lists: Mapping[str, list[int]]) -> list[Sizes]:
     """Return, for each dim, sizes with it beyond a thousand and the others few: a table, a pad or a band may end before."""
+    return _one_large(lists, lambda sizes: next((s for s in sizes if s >= _LONG), 0))
+
+
+def _one_large(lists: Mapping[str, list[int]], large: Callable[[list[int]], int]) -> list[Sizes]:
+    """Return, for each dim that has one, sizes with it at its `large` size (0: none) and the others few."""
     few = {n: next((s for s in sizes if s >= 3), sizes[-1]) for n, sizes in lists.items()}
-    found = []
-    for name, sizes in lists.items():
-        size = next((s for s in sizes if s >= _LONG), 0)
-        if size:
-            found.append({**few, name: size})
-    return found
+    return [{**few, name: size} for name, sizes in lists.items() if (size := large(sizes))]
 
 
 def long_sizes(ir: KernelIR, *, budget: int) -> list[Sizes]:

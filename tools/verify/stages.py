@@ -215,7 +215,8 @@ def _beyond_limits(climb: Climb, like: Case) -> str:
         name = f"beyond-{'x'.join(map(str, sizes.values()))}"
         case = like.model_copy(update={"id": name, "dims": sizes, "seed": like.seed + 104_729})
         left = until - time.monotonic()
-        if (cpu and not bearable_size(climb, sizes)) or left <= 0 or _has_no_truth(climb, case, left):
+        too_long = left <= 0 or (cpu and not bearable_size(climb, sizes))
+        if too_long or isinstance(climb.suite.answers([case], deadline_s=left), ReferenceFault):
             left_out += 1
             continue
         try:
@@ -231,10 +232,6 @@ def _beyond_limits(climb: Climb, like: Case) -> str:
     return told + (
         f"; {left_out} size(s) beyond limits of the plan took too long and were left" if left_out else ""
     )
-
-
-def _has_no_truth(climb: Climb, case: Case, left: float) -> bool:
-    return isinstance(climb.suite.answers([case], deadline_s=left), ReferenceFault)
 
 
 def _on_other_devices(climb: Climb, cases: list[Case]) -> str:
