@@ -91,6 +91,7 @@ class Suite:
         self.deadline: float | None = None
         """When the time for judging is over (`time.monotonic`), `None`: each evaluation has its own limit only."""
         self._further: tuple[Case, ...] = self._read_further()
+        self._left_out: dict[str, str] = self._read_left_out()
         self.properties = self._read_properties() if properties is None else tuple(properties)
 
     # ---- cases ----
@@ -112,10 +113,17 @@ class Suite:
     def take_up(self, cases: Sequence[Case]) -> None:
         """Make further cases part of stage `values`, here and in every later suite of the same folder."""
         self._further = (*self._further, *cases)
+        self._keep("further.json", [c.model_dump(mode="json") for c in self._further])
+
+    def leave_out(self, cases: Sequence[Case], why: str) -> None:
+        """Judge nobody by these cases, here and in every later suite of the same folder."""
+        self._left_out |= {self._identity(c): why for c in cases}
+        self._keep("left_out.json", self._left_out)
+
+    def _keep(self, name: str, value: Any) -> None:  # noqa: ANN401 - JSON
         if self._folder is not None:
-            text = json.dumps([c.model_dump(mode="json") for c in self._further])
             self._folder.mkdir(parents=True, exist_ok=True)
-            (self._folder / "further.json").write_text(text)
+            (self._folder / name).write_text(json.dumps(value))
 
     def _read_further(self) -> tuple[Case, ...]:
         path = self._folder / "further.json" if self._folder is not None else None
@@ -124,8 +132,16 @@ class Suite:
         try:
             return tuple(Case.model_validate(c) for c in json.loads(path.read_text()))
         except (OSError, ValueError) as exc:
-            msg = f"{str(path)!r} is damaged: {exc}"
-            raise ConfigError(msg, remedy="delete it: the suite is then proved anew") from exc
+            raise _damaged(path, exc) from exc
+
+    def _read_left_out(self) -> dict[str, str]:
+        path = self._folder / "left_out.json" if self._folder is not None else None
+        if path is None or not path.is_file():
+            return {}
+        try:
+            return {str(k): str(v) for k, v in dict(json.loads(path.read_text())).items()}
+        except (OSError, ValueError, TypeError) as exc:
+            raise _damaged(path, exc) from exc
 
     def _read_properties(self) -> tuple[Property, ...]:
         path = self._folder / "properties.json" if self._folder is not None else None
@@ -180,11 +196,15 @@ class Suite:
             found = self._evaluate(self._missing(cases), deadline_s)
         if isinstance(found, ReferenceFault):
             return found
-        told = {c.id: self._store.get(c) for c in cases}
+        told = {c.id: self._store.get(c) for c in cases if not self._is_left_out(c)}
         return {key: answer for key, answer in told.items() if answer is not None}
 
     def _missing(self, cases: Sequence[Case]) -> list[Case]:
-        return [c for c in cases if c.id not in self.skipped and self._store.get(c) is None]
+        wanted = [c for c in cases if c.id not in self.skipped and not self._is_left_out(c)]
+        return [c for c in wanted if self._store.get(c) is None]
+
+    def _is_left_out(self, case: Case) -> bool:
+        return bool(self._left_out) and self._identity(case) in self._left_out
 
     def ask(
         self, source: str, questions: Sequence[Question], *, deadline_s: float = 60.0
@@ -345,6 +365,10 @@ class Suite:
         told = {c.id: t for c, t in zip(cases, truths, strict=True)}
         self._vote = vote(self.ir, cases, {c.id: self.inputs(c) for c in cases}, told)
         return self._vote
+
+
+def _damaged(path: Path, error: Exception) -> ConfigError:
+    return ConfigError(f"{str(path)!r} is damaged: {error}", remedy="delete it: the suite is then proved anew")
 
 
 def _thrice(truths: list[Truth] | ReferenceFault) -> list[Truth] | ReferenceFault:

@@ -159,15 +159,13 @@ class Trial:
         unknown: tuple[_State, str] = ("no meaning", "")
         return {self._states.get(self.label(name, t), unknown)[0] for t in self.ir.outputs}
 
-    def accepts(self, outputs: Mapping[str, Mapping[str, Array]]) -> bool:
-        """Return whether honest outputs, rounded to their types, are accepted in every case that has them."""
-        for case in self.cases:
-            if case.id in outputs:
-                own = rounded(self.ir, outputs[case.id])
-                answer = self.answers[case.id]
-                if self.compare(self.ir, case.dims, own, answer, self.inputs[case.id]) is not None:
-                    return False
-        return True
+    def rejecting(self, outputs: Mapping[str, Mapping[str, Array]]) -> list[Case]:
+        """Return the cases in which honest outputs, rounded to their types, are not accepted."""
+        return [c for c in self.cases if c.id in outputs and self._rejects(c, outputs[c.id])]
+
+    def _rejects(self, case: Case, outputs: Mapping[str, Array]) -> bool:
+        own, inputs = rounded(self.ir, outputs), self.inputs[case.id]
+        return self.compare(self.ir, case.dims, own, self.answers[case.id], inputs) is not None
 
     def plants(self) -> tuple[Plant, ...]:
         """Return the plants that were really wrong; `detail` says which case told."""

@@ -9,7 +9,7 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Failure
 from cuda_harness.state.suite import SuiteProof
 from cuda_harness.tools.synthesize.influence import influence
-from cuda_harness.tools.synthesize.proof import EQUALS_TRUTH, EVERYTHING, prove
+from cuda_harness.tools.synthesize.proof import BEYOND_FLOAT, EQUALS_TRUTH, EVERYTHING, prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.suite import Answer, Suite
 from cuda_harness.tools.verify.cases import expected_of, fault_of
@@ -57,6 +57,9 @@ def examine_bundle(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failur
     words = formulas.reason if against is None else f"differ where an edge rule may apply: {against.message}"
     plants = f"{len(examined.plants)} wrong outputs planted and rejected, {len(examined.honest)} honest ones accepted"
     votes = {"quorum": "not measured: a bundle has one reference", "formulas": words, "plants": plants}
+    left_out = [n for n, why in examined.skipped.items() if why == BEYOND_FLOAT]
+    if left_out:
+        votes["left_out"] = f"{', '.join(left_out)}: {BEYOND_FLOAT}"
     return examined.model_copy(update={"votes": {**examined.votes, **votes}})
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from cuda_harness.state.results import Failure
 from cuda_harness.state.suite import Inputs, SuiteProof
 from cuda_harness.tools.execute import sandbox
 from cuda_harness.tools.synthesize.misreadings import without_last_taps
-from cuda_harness.tools.synthesize.proof import prove
+from cuda_harness.tools.synthesize.proof import BEYOND_FLOAT, prove
 from cuda_harness.tools.synthesize.reference import ReferenceRunner
 from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.synthesize.trial import WITHIN_ROUNDING
@@ -147,6 +148,49 @@ def test_a_suite_that_was_blind_takes_up_cases_that_tell(runner: ReferenceRunner
     } <= {p.name for p in proof.plants} | set(proof.skipped)
     assert all(p.detail.endswith(("-10", "-20")) for p in proof.plants), "each is told by a further case"
     assert len(suite.cases("values")) > before, "which stays in the suite"
+
+
+def _unfair_at(regime: str) -> Any:  # noqa: ANN401 - Compare's shape
+    """Return a comparison that rejects float32 arithmetic, though not the rounded truth, on data of one regime."""
+
+    def compare(ir: KernelIR, dims: Mapping[str, int], got: Any, answer: Answer, inputs: Any) -> str | None:
+        found = comparer(ir, dims, got, answer, inputs)
+        shifted = regime == "any" or (regime == "offset" and float(np.mean(inputs["x"])) > 50)
+        exact = np.array_equal(got["y"], answer.arrays["y"].astype(np.float32))
+        return found or ("too coarse" if shifted and not exact else None)
+
+    return compare
+
+
+OFFSETS = Problem(("rows", "n"), ("rows",), "y = x.sum(1)", {}, {})
+
+
+def test_a_case_whose_data_the_arithmetic_cannot_bear_is_left_out(
+    runner: ReferenceRunner, tmp_path: Path
+) -> None:
+    suite = a_suite(runner, OFFSETS, weak=False)
+    suite = Suite(suite.ir, suite.reference, runner=runner, seed=3, folder=tmp_path)
+    proof = prove(suite, _unfair_at("offset"))
+
+    assert isinstance(proof, SuiteProof)
+    assert proof.passed, (proof.honest, proof.plants)
+    left = [name for name, why in proof.skipped.items() if why == BEYOND_FLOAT]
+    assert len(left) >= 1
+    assert all("offset" in name for name in left)
+    later = Suite(suite.ir, suite.reference, runner=runner, seed=3, folder=tmp_path)
+    for again in (suite, later):
+        answers = again.answers(again.cases("values"))
+        assert isinstance(answers, dict)
+        assert len(again.cases("values")) - len(answers) == len(left)
+
+
+def test_a_suite_that_rejects_honest_arithmetic_of_any_data_proves_nothing(runner: ReferenceRunner) -> None:
+    suite = a_suite(runner, OFFSETS, weak=False)
+    proof = prove(suite, _unfair_at("any"))
+
+    assert isinstance(proof, SuiteProof)
+    assert not proof.passed
+    assert BEYOND_FLOAT not in proof.skipped.values()
 
 
 def test_a_plant_within_rounding_is_no_plant(runner: ReferenceRunner) -> None:
