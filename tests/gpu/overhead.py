@@ -64,9 +64,11 @@ class Bench:
         )
 
     def candidate(self, number: int) -> Kernel:
+        """Return the bundle's kernel with a constant that no compiler has seen: a comment changes no build."""
         kernel = self.bundle.kernel
         assert kernel is not None
-        return Kernel(source=f"{kernel.source}\n// candidate {number}\n", plan=kernel.plan)
+        constant = f"constexpr int candidate_{number}_{self.seed} = {number};"
+        return Kernel(source=f"{kernel.source}\n{constant}\n", plan=kernel.plan)
 
     def round(self, gpu: CudaExecutor, compiler: Compiler, number: int) -> dict[str, Any]:
         """Judge and time one candidate that nobody has seen before."""

@@ -35,6 +35,15 @@ def test_lines_that_ran_are_told_from_those_that_did_not(cpu: CpuExecutor) -> No
     assert not lines[128]
 
 
+def test_a_function_that_nothing_calls_is_no_part_of_the_kernel(cpu: CpuExecutor) -> None:
+    job = Case("parts", _BODY, shape=Shape(n=128, grid=(1, 1, 1), block=(32, 1, 1))).job("check")
+    unused = "__device__ float unused(float v) { return v > 0 ? v : -v; }\n"
+    result = cpu.run(replace(job, source=job.source + unused))
+    assert isinstance(result, JobOk), result
+    assert result.coverage is not None
+    assert not result.coverage.places - result.coverage.reached
+
+
 def test_plain_mode_observes_nothing(cpu: CpuExecutor) -> None:
     case = Case("plain", _BODY, shape=Shape(n=32, grid=(1, 1, 1), block=(32, 1, 1)))
     result = cpu.run(replace(case.job("plain")))

@@ -108,7 +108,7 @@ def flags_of(mode: Mode, *, fast_math: bool = False) -> list[str]:
     common = [
         "-std=c++17", "-w", "-Wno-narrowing", "-fPIC", "-fno-exceptions", "-fno-rtti", "-ffp-contract=fast", "-ftls-model=initial-exec",
         "-fno-strict-aliasing", "-fwrapv", "-fno-stack-protector", "-fvisibility=hidden", "-fno-math-errno",
-        "-U_FORTIFY_SOURCE", "-fno-semantic-interposition", "-fno-plt", *host_compiler().flags,
+        "-U_FORTIFY_SOURCE", "-fno-semantic-interposition", "-fno-plt", "-ffunction-sections", *host_compiler().flags,
     ]  # fmt: skip
     common += ["-fsanitize=float-cast-overflow"]
     if fast_math:
@@ -356,7 +356,7 @@ def _compile_kernel(
     told = ["-Wfloat-conversion", "-fdiagnostics-format=json"] if host_compiler().speaks_json else ["-w"]
     argv = [
         host_compiler().path, *flags, *told, *([f"-I{header}"] if header else []),
-        f"-I{INCLUDE}", "-shared", "-nostartfiles", "-Wl,-z,now", "-Wl,--hash-style=gnu", "-fuse-ld=bfd",
+        f"-I{INCLUDE}", "-shared", "-nostartfiles", "-Wl,-z,now", "-Wl,--hash-style=gnu", "-Wl,--gc-sections", "-fuse-ld=bfd",
         "-nodefaultlibs", "-x", "c++", str(source), "-x", "none", "-o", str(folder / "kernel.so"), "-lm", "-lc", "-lgcc",
     ]  # fmt: skip
     return _compile(
