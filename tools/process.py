@@ -103,7 +103,7 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     max_output: int = MAX_OUTPUT,
-    cancel: threading.Event | None = None,
+    cancel: Sequence[threading.Event] = (),
     pass_fds: Sequence[int] = (),
     patience: float = 1.0,
     ends_itself: bool = False,
@@ -117,7 +117,7 @@ def run(
         cwd: Working folder.
         env: The whole environment; `None`: `allowed_environment()`.
         max_output: Bytes kept of stdout and of stderr.
-        cancel: When set, the group is killed at once.
+        cancel: When one of them is set, the group is killed at once.
         pass_fds: Descriptors the child inherits.
         patience: How many times `timeout_s` may pass for a program that wants to run and had less processor time than
             that: a busy machine is not the program's fault. 1: none.
@@ -189,7 +189,7 @@ def _pump(
     began: float,
     timeout_s: float,
     patience: float,
-    cancel: threading.Event | None,
+    cancel: Sequence[threading.Event],
 ) -> Literal["exited", "timed_out", "cancelled", "starved"]:
     """Move bytes until the child has ended; a grandchild that keeps a pipe open does not hold us."""
     deadline = began + timeout_s
@@ -203,7 +203,7 @@ def _pump(
             os.set_blocking(process.stdin.fileno(), False)
             selector.register(process.stdin, selectors.EVENT_WRITE, None)
         while True:
-            if cancel is not None and cancel.is_set():
+            if any(event.is_set() for event in cancel):
                 return "cancelled"
             if time.monotonic() >= deadline:
                 had = processor_seconds(process.pid)

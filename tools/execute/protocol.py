@@ -4,6 +4,7 @@ A `Program` is a launch plan made concrete by `tools.ir.program.expand`: sizes, 
 numbers, loops over plan variables are unrolled, and only `while` is left to the executor.
 """
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -119,6 +120,11 @@ class Program:
 Mode = Literal["plain", "check"]
 
 
+ORDERS = 3
+"""A poison's remainder by this is the order in which a CPU executor starts blocks and threads."""
+FORWARD, BACKWARD, MIXED = range(ORDERS)
+
+
 @dataclass(frozen=True)
 class Job:
     """One kernel, one program, one or several calls in the same process.
@@ -133,7 +139,8 @@ class Job:
     mode: Mode = "plain"
     poison: int = 0
     """Seed of the poison bytes of outputs and scratch, of address offsets, and (CPU) of the order in which blocks and
-    threads start: forward, backward or mixed for a remainder of 0, 1 or 2 by three."""
+    threads start. In check mode few blocks are resident together in mixed order, and threads that swap or exchange a
+    word let the others go first, once."""
     fast_math: bool = False
     max_registers: int | None = None
     arch: str = "sm_90a"
@@ -148,6 +155,8 @@ class Job:
     """A process that has served nobody, ended afterwards; else a candidate's jobs may share one."""
     count: bool = False
     """CPU, check mode: count memory traffic and return it as `JobOk.facts`; it takes about twice as long."""
+    over: threading.Event | None = None
+    """When set nobody waits for the job any more: a CPU executor ends it."""
     full_output: bool = True
     """False: return no arrays, only the checks (fault, guards, inputs kept)."""
 

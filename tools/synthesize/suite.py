@@ -368,7 +368,9 @@ class Suite:
 
 
 def _damaged(path: Path, error: Exception) -> ConfigError:
-    return ConfigError(f"{str(path)!r} is damaged: {error}", remedy="delete it: the suite is then proved anew")
+    return ConfigError(
+        f"{str(path)!r} is damaged: {error}", remedy="delete it: the suite is then proved anew"
+    )
 
 
 def _thrice(truths: list[Truth] | ReferenceFault) -> list[Truth] | ReferenceFault:

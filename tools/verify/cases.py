@@ -1,8 +1,10 @@
 """Cases of a suite run and compared, several calls of one process at a time."""
 
 import contextlib
+import itertools
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -176,62 +178,75 @@ def _batches(cases: Sequence[Case]) -> list[list[Case]]:
     return groups
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A case to run in check mode, and how."""
+
+    case: Case
+    poison: int = 0
+    limit_s: float = 20.0
+    num_sms: int | None = None
+
+
 @contextlib.contextmanager
 def started(
-    climb: Climb, cases: Sequence[Case], checker: Executor, *, poisons: Sequence[int] = (), limit_s: float = 20.0,
-    num_sms: int | None = None, first_alone: bool = True,
+    climb: Climb, planned: Sequence[Planned], checker: Executor, *, stage: StageName = "tiny", first_alone: bool = True
 ) -> Iterator[Ask]:  # fmt: skip
-    """Start cases of stage `tiny` in check mode, several side by side; what is judged, and in which order, stays as it was.
+    """Start cases in check mode, several side by side; what is judged, and in which order, stays as it was.
 
     Args:
         climb: The kernel and its suite.
-        cases: In the order in which they will be wanted.
+        planned: In the order in which they will be wanted.
         checker: The CPU executor.
-        poisons: Bytes of outputs and scratch by case; empty: 0 for all.
-        limit_s: As for `run_cases`.
-        num_sms: As for `run_cases`.
-        first_alone: The others wait until the first is judged: the kernel is built for it, and most that are wrong end
-            with it.
+        stage: Whom a failure is put to.
+        first_alone: The others wait until the first is judged: most kernels that are wrong end with it.
 
     Yields:
-        What `run_cases` takes as `ask`; runs that nobody waits for at the end are left to their own deadline.
+        What `run_cases` takes as `ask`; runs that nobody waits for at the end are ended.
     """
-    by_case = dict(zip((c.id for c in cases), poisons or [0] * len(cases), strict=True))
+    how = {p.case.id: p for p in planned}
+    over = threading.Event()
 
     def run(group: Sequence[Case]) -> Asked:
+        first = how.get(group[0].id) or Planned(group[0])
         return _ask(
-            climb, "tiny", group, executor=checker, mode="check", poison=by_case.get(group[0].id, 0), fresh=False,
-            limit_s=limit_s, num_sms=num_sms,
+            climb, stage, group, executor=checker, mode="check", poison=first.poison, fresh=False,
+            limit_s=first.limit_s, num_sms=first.num_sms, over=over,
         )  # fmt: skip
 
     if AT_ONCE < 2:
         yield run
         return
     pool = ThreadPoolExecutor(AT_ONCE)
-    groups = {tuple(c.id for c in group): group for group in _batches(cases)}
+    alike = itertools.groupby(planned, key=lambda p: (p.poison, p.limit_s, p.num_sms))
+    groups = [g for _, part in alike for g in _batches([p.case for p in part])]
     waiting: dict[tuple[str, ...], Future[Asked]] = {}
+
+    def submit(groups: Sequence[Sequence[Case]]) -> None:
+        waiting.update({tuple(c.id for c in g): pool.submit(run, g) for g in groups})
+
     asked = 0
 
     def ask(group: Sequence[Case]) -> Asked:
         nonlocal asked
-        key, asked = tuple(c.id for c in group), asked + 1
-        if asked == 1 and first_alone:
-            groups.pop(key, None)
-            return run(group)
-        if asked == 1 + first_alone:
-            waiting.update({k: pool.submit(run, g) for k, g in groups.items()})
-        found = waiting.pop(key, None)
+        asked += 1
+        if asked == 2 and first_alone:
+            submit(groups[1:])
+        found = waiting.pop(tuple(c.id for c in group), None)
         return found.result() if found is not None else run(group)
 
+    if not first_alone:
+        submit(groups)
     try:
         yield ask
     finally:
+        over.set()
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _ask(
     climb: Climb, stage: StageName, group: Sequence[Case], *, executor: Executor, mode: Mode, poison: int, fresh: bool,
-    limit_s: float, num_sms: int | None,
+    limit_s: float, num_sms: int | None, over: threading.Event | None = None,
 ) -> Asked:  # fmt: skip
     first, left = group[0], climb.deadline - time.monotonic()
     program = program_for(climb, first.dims, first.scalars, num_sms=num_sms)
@@ -240,7 +255,7 @@ def _ask(
         fail(stage, program.class_, f"at sizes {first.dims}{on}: {program.message}", program.evidence)
     calls = tuple(climb.suite.inputs(c) for c in group)
     deadline_s = min(max(left, 0.1), 60.0 if stage == "target" else limit_s)
-    job = job_for(climb, program, calls, mode, deadline_s=deadline_s, poison=poison, fresh=fresh)
+    job = job_for(climb, program, calls, mode, deadline_s=deadline_s, poison=poison, fresh=fresh, over=over)
     return Asked(calls, executor.run(job), left)
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import threading
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ from cuda_harness.state.results import (
     Status,
 )
 from cuda_harness.tools.execute.protocol import (
+    ORDERS,
     Executor,
     Job,
     Mode,
@@ -71,6 +73,8 @@ class Climb:
     reached: set[tuple[int, int]] = field(default_factory=set)
     """Those that ran in check mode."""
 
+    building: threading.Thread | None = None
+    """Builds the kernel for check mode while NVRTC compiles it."""
     checked: list[dict[str, int]] = field(default_factory=list)
     """Sizes beyond limits of the plan that passed in check mode."""
 
@@ -132,6 +136,15 @@ def program_for(
     )  # fmt: skip
 
 
+def _bytes_seed(climb: Climb, poison: int) -> int:
+    return (climb.seed + poison * 7_777) & 0x7FFFFFFF
+
+
+def with_order(climb: Climb, poison: int, order: int) -> int:
+    """Return the next poison from one on with which a CPU executor starts blocks and threads in an order."""
+    return next(p for p in range(poison, poison + 9) if _bytes_seed(climb, p) % ORDERS == order)
+
+
 def job_for(
     climb: Climb,
     program: Program,
@@ -141,11 +154,12 @@ def job_for(
     deadline_s: float,
     poison: int = 0,
     fresh: bool = False,
+    over: threading.Event | None = None,
 ) -> Job:
     """Return the job that runs a program of the candidate."""
     options = climb.kernel.plan.compile
     return Job(
-        source=climb.kernel.source, program=program, calls=calls, mode=mode, poison=(climb.seed + poison * 7_777) & 0x7FFFFFFF,
+        source=climb.kernel.source, program=program, calls=calls, mode=mode, poison=_bytes_seed(climb, poison),
         fast_math=options.fast_math, max_registers=options.max_registers, arch=climb.target, deadline_s=deadline_s,
-        fresh_process=fresh,
+        fresh_process=fresh, over=over,
     )  # fmt: skip

@@ -24,13 +24,13 @@ from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.verify.bundle import load_bundle
 from cuda_harness.tools.verify.climb import Climb, Ending, Skipped, critical_sizes
 from cuda_harness.tools.verify.examine import doubt_suite, examine_bundle
+from cuda_harness.tools.verify.repeat import repeat_stage
 from cuda_harness.tools.verify.sanitizer import sanitizer_stage
 from cuda_harness.tools.verify.stages import (
     compile_stage,
     launch_config_stage,
     parse_stage,
     policy_stage,
-    repeat_stage,
     shapes_stage,
     target_stage,
     tiny_stage,

@@ -6,16 +6,17 @@ The executor tells which basic blocks ran; sizes at which the kernel may behave 
 
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 from cuda_harness.state.kernel import PlanStep, Repeat, While
 from cuda_harness.state.suite import Case
-from cuda_harness.tools.execute.protocol import Executor, LaunchOp
+from cuda_harness.tools.execute.protocol import FORWARD, MIXED, Executor, LaunchOp
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.shapes import Sizes, admitted, around, work
-from cuda_harness.tools.verify.cases import Ask, run_cases, started
-from cuda_harness.tools.verify.climb import Climb, Ending, Skipped, program_for
+from cuda_harness.tools.verify.cases import Ask, Planned, run_cases
+from cuda_harness.tools.verify.climb import Climb, Ending, Skipped, program_for, with_order
 from cuda_harness.tools.verify.landmarks import MOST, beyond, landmarks
 
 REACH_S = 12.0
@@ -37,15 +38,41 @@ _FEW = 8
 """A dim of at most this many was not the one that a limit of the plan is exceeded by."""
 
 
-def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
-    """Run further sizes, then further regimes, while parts of the kernel have not run; return what came of it.
+def foreseen(climb: Climb, done: Sequence[Case]) -> list[Planned]:
+    """Return the runs that every kernel gets after its tiny cases, whatever these reach."""
+    further = beyond(climb.kernel, climb.ir, budget=_FURTHER_WORK)
+    crowds = [c for c in (_crowded(climb, s) for s in further) if c not in further]
+    sizes = [s for s in (*further, *crowds[:_CROWDS]) if work(climb.ir, s) <= _FURTHER_WORK]
+    return [
+        *_busy(climb, done),
+        *(Planned(_at(done, s, "normal"), poison=n, limit_s=_RUN_S) for n, s in enumerate(sizes)),
+    ]
+
+
+def explore(climb: Climb, checker: Executor, done: Sequence[Case], ahead: Sequence[Planned], ask: Ask) -> str:
+    """Judge the foreseen runs, then try further sizes and regimes while parts of the kernel have not run.
+
+    Args:
+        climb: The kernel and its suite.
+        checker: The CPU executor.
+        done: The tiny cases.
+        ahead: What was `foreseen`.
+        ask: Answers for those.
 
     Raises:
         Ending: When a run finds a fault or a mismatch. What cannot be run in time is left, and blames nobody.
     """
-    tried = [c.dims for c in done]
-    ran, idle = _busy(climb, checker, done), 0
-    first, until = ran, min(time.monotonic() + REACH_S, climb.deadline)
+    until = min(time.monotonic() + 6 * _RUN_S, climb.deadline)
+    climb.suite.answers([p.case for p in ahead])
+    ran = 0
+    for planned in ahead:
+        if time.monotonic() > until:
+            break
+        if _bears(climb, checker, planned, ask=ask):
+            ran += 1
+            climb.checked.append(planned.case.dims)
+    tried = [*(c.dims for c in done), *(p.case.dims for p in ahead)]
+    first, idle, until = ran, 0, min(time.monotonic() + REACH_S, climb.deadline)
     for batch in _batches(_ordered(climb, tried), _BATCH) if climb.unreached else ():
         late = time.monotonic() > until or ran - first >= _MOST_RUNS
         if late or not climb.unreached or idle >= _PATIENCE:
@@ -56,13 +83,6 @@ def explore(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> str:
         ran += runs
     if climb.unreached:
         ran += _run(climb, checker, _other_values(climb, done), until)
-    further = beyond(climb.kernel, climb.ir, budget=_FURTHER_WORK)
-    crowds = [c for c in (_crowded(climb, s) for s in further) if c not in further]
-    cases = [
-        _at(done, s, "normal") for s in (*further, *crowds[:_CROWDS]) if work(climb.ir, s) <= _FURTHER_WORK
-    ]
-    climb.checked += [c.dims for c in _run_all(climb, checker, cases, until + 2 * _RUN_S)]
-    ran += len(climb.checked)
     lines = sorted({line for line, _ in climb.unreached})
     if not climb.places:
         return f"; {ran} more"
@@ -80,11 +100,12 @@ def _crowded(climb: Climb, sizes: Sizes) -> Sizes:
     return crowded if fits else sizes
 
 
-def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
-    """Run the fewest elements there may be, then sizes at which all warps have work and blocks take several turns.
+def _busy(climb: Climb, done: Sequence[Case]) -> list[Planned]:
+    """Return the fewest elements there may be, then sizes at which all warps have work and blocks take several turns.
 
     One to seven elements are less than a vector, or one vector and a tail. What idle warps leave in shared memory is
     zero each time, and a race that writes the same value is none; where the plan asks, there is one multiprocessor.
+    Those of many blocks are run in mixed order: few blocks are together then, and get in each other's way.
     """
     shapes = climb.suite.cases("shapes", tunables=climb.tunables)
     largest = [c.dims for c in shapes if work(climb.ir, c.dims) <= _TURNS_WORK][-1:]
@@ -99,14 +120,18 @@ def _busy(climb: Climb, checker: Executor, done: tuple[Case, ...]) -> int:
     turns = [
         {**some, name: n} for name in _counted(climb) for n in (2, 4)
     ]  # two buffers that take turns end in either
-    cases = [
-        _at(done, s, "normal")
-        for s in (least, *some_more, *turns, *wide, *largest)
-        if admitted(climb.ir, s) and work(climb.ir, s) <= _FURTHER_WORK
+    num_sms = 1 if "num_sms" in climb.kernel.plan.model_dump_json() else None
+    chosen = [
+        *((s, False) for s in (least, *some_more, *turns)),
+        *((s, True) for s in (*wide, *largest)),
     ]
-    persistent = "num_sms" in climb.kernel.plan.model_dump_json()
-    until = min(time.monotonic() + 4 * _RUN_S, climb.deadline)
-    return len(_run_all(climb, checker, cases, until, num_sms=1 if persistent else None))
+    fit = [(s, many) for s, many in chosen if admitted(climb.ir, s) and work(climb.ir, s) <= _FURTHER_WORK]
+    return [
+        Planned(
+            _at(done, sizes, "normal"), poison=with_order(climb, n, MIXED) if many else n, limit_s=_RUN_S, num_sms=num_sms
+        )
+        for n, (sizes, many) in enumerate(fit)
+    ]  # fmt: skip
 
 
 def _counted(climb: Climb) -> list[str]:
@@ -132,49 +157,54 @@ def _run(climb: Climb, checker: Executor, cases: list[Case], until: float) -> in
             break
         if number == 0:
             climb.suite.answers(cases)
-        ran += _bears(climb, checker, case, poison=number)
+        ran += _bears(climb, checker, Planned(case, poison=number, limit_s=_RUN_S))
     return ran
 
 
-def _run_all(
-    climb: Climb, checker: Executor, cases: list[Case], until: float, *, num_sms: int | None = None
-) -> list[Case]:
-    """Run cases, several side by side; return those that ran."""
-    climb.suite.answers(cases)
-    ran = []
-    with started(
-        climb, cases, checker, poisons=range(len(cases)), limit_s=_RUN_S, num_sms=num_sms, first_alone=False
-    ) as ask:
-        for case in cases:
-            if time.monotonic() > until:
-                break
-            if _bears(climb, checker, case, num_sms=num_sms, ask=ask):
-                ran.append(case)
-    return ran
-
-
-def _bears(
-    climb: Climb, checker: Executor, case: Case, *, poison: int = 0, num_sms: int | None = None, ask: Ask | None = None
-) -> bool:  # fmt: skip
+def _bears(climb: Climb, checker: Executor, planned: Planned, *, ask: Ask | None = None) -> bool:
     """Return whether a case ran and was right; one that takes too long or too much blames nobody.
 
     Raises:
         Ending: If it found a fault or a mismatch.
     """
     try:
-        run_cases(
-            climb, "tiny", [case], checker, "check", poison=poison, limit_s=_RUN_S, num_sms=num_sms, ask=ask
-        )
+        _check(climb, checker, planned, ask)
     except Skipped:
         return False
     except Ending as end:
         if end.failure.is_candidates and end.failure.class_ not in {"timeout", "resources"}:
-            raise
+            raise _told_of_order(climb, checker, planned, end) from None
         return False
     return True
 
 
-def _at(done: tuple[Case, ...], sizes: Sizes, regime: str) -> Case:
+def _check(climb: Climb, checker: Executor, planned: Planned, ask: Ask | None = None) -> None:
+    run_cases(
+        climb, "tiny", [planned.case], checker, "check", poison=planned.poison, limit_s=planned.limit_s,
+        num_sms=planned.num_sms, ask=ask,
+    )  # fmt: skip
+
+
+def _told_of_order(climb: Climb, checker: Executor, planned: Planned, end: Ending) -> Ending:
+    """Return the ending; where the case is right with one thread after the other, it says so."""
+    forward = with_order(climb, planned.poison, FORWARD)
+    if end.failure.class_ != "mismatch" or forward == planned.poison:
+        return end
+    try:
+        _check(climb, checker, replace(planned, poison=forward))
+    except (Skipped, Ending):
+        return end
+    text = (
+        f"{end.failure.message}; it is right when threads run one after the other: an update is lost between reading and "
+        "changing a word, or nothing orders two threads"
+    )
+    evidence = {**end.failure.evidence, "depends_on_order": True}
+    return Ending(
+        end.status, end.failure.model_copy(update={"message": text, "evidence": evidence}), end.detail
+    )
+
+
+def _at(done: Sequence[Case], sizes: Sizes, regime: str) -> Case:
     """Return a case of stage `tiny` at other sizes, with the scalars of one that ran."""
     like = done[len(done) // 2]
     name = f"reach-{'x'.join(map(str, sizes.values())) or 'one'}-{regime}"
@@ -182,7 +212,7 @@ def _at(done: tuple[Case, ...], sizes: Sizes, regime: str) -> Case:
     return like.model_copy(update={"id": name, "dims": sizes, "regime": regime, "seed": seed})
 
 
-def _other_values(climb: Climb, done: tuple[Case, ...]) -> list[Case]:
+def _other_values(climb: Climb, done: Sequence[Case]) -> list[Case]:
     """Return the regimes that no run has had yet, at the largest size in check mode so far."""
     had = {c.regime for c in done}
     dims = max((c.dims for c in done), key=lambda d: work(climb.ir, d))

@@ -1,28 +1,29 @@
 """The stages of the ladder, each of which returns what it covered or ends the climb."""
 
+import contextlib
+import threading
 import time
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
-from cuda_harness.state.errors import StateError
+from cuda_harness.state.errors import HarnessError, StateError
 from cuda_harness.state.results import (
     CompileEnvironment,
     CompileRejected,
     CompileTimedOut,
 )
 from cuda_harness.state.suite import Case
-from cuda_harness.tools.execute.protocol import Array, Mode
+from cuda_harness.tools.execute.protocol import Array
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.cases import LONG_WORK
 from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.shapes import work
 from cuda_harness.tools.toolchain.source import inspect
-from cuda_harness.tools.verify.cases import run_cases, started
+from cuda_harness.tools.verify.cases import Planned, run_cases, started
 from cuda_harness.tools.verify.climb import Climb, Ending, fail, leave_unmeasured, program_for
 from cuda_harness.tools.verify.landmarks import beyond
 from cuda_harness.tools.verify.metamorphic import check_properties
-from cuda_harness.tools.verify.policy import float_atomics, lowered_precision, order_may_matter, review
-from cuda_harness.tools.verify.reach import explore
+from cuda_harness.tools.verify.policy import float_atomics, lowered_precision, review
+from cuda_harness.tools.verify.reach import explore, foreseen
 from cuda_harness.tools.verify.target import CPU_TARGET_S, bearable_size, bearable_target
 
 _OTHER_SMS = (1, 132)
@@ -31,8 +32,6 @@ _OTHER_SMS = (1, 132)
 
 _EQUAL_WORK = 4_000_000
 """Most work of a target that is run a second time."""
-_ORDER_WORK = 250_000
-"""Most work of a size that is run in several orders: hundreds of blocks, at a tenth of the price of the largest."""
 _BEYOND_S = 8.0
 """Most wall seconds for sizes beyond limits of the plan."""
 
@@ -83,6 +82,7 @@ def compile_stage(climb: Climb) -> str:
     if isinstance(macros, PlanFault):
         return f"not measured: the plan has no launch at the target to compile for ({macros.message})"
     options = climb.kernel.plan.compile
+    _build_beside(climb, macros)
     done = climb.compiler.compile(
         climb.kernel.source, arch=climb.target, macros=macros, fast_math=options.fast_math,
         max_registers=options.max_registers,
@@ -109,6 +109,20 @@ def compile_stage(climb: Climb) -> str:
     spilled = [k.name for k in done.kernels if k.spill_store_bytes]
     facts = ", ".join(f"{k.name}: {k.registers} registers" for k in done.kernels[:4])
     return f"cubin for {climb.target}; {facts}" + (f"; {spilled[0]} spills" if spilled else "")
+
+
+def _build_beside(climb: Climb, macros: dict[str, int]) -> None:
+    """Have the kernel built for check mode meanwhile; what comes of it is told where it first runs."""
+    build = getattr(climb.checker, "build", None)
+    if build is not None:
+        fast_math = climb.kernel.plan.compile.fast_math
+
+        def beside() -> None:
+            with contextlib.suppress(HarnessError):
+                build(climb.kernel.source, macros, "check", fast_math=fast_math)
+
+        climb.building = threading.Thread(target=beside, daemon=True)
+        climb.building.start()
 
 
 def _macros(climb: Climb, dims: dict[str, int]) -> dict[str, int] | PlanFault:
@@ -182,10 +196,13 @@ def tiny_stage(climb: Climb) -> str:
     if climb.checker is None:
         return "not measured: the CPU executor is not available here (no g++)"
     cases = climb.suite.cases("tiny", tunables=climb.tunables)
-    with started(climb, cases, climb.checker) as ask:
+    ahead = foreseen(climb, cases)
+    if climb.building is not None:
+        climb.building.join()
+    with started(climb, [*map(Planned, cases), *ahead], climb.checker) as ask:
         detail = run_cases(climb, "tiny", cases, climb.checker, "check", ask=ask)
-    covered = climb.covered
-    further = explore(climb, climb.checker, cases)
+        covered = climb.covered
+        further = explore(climb, climb.checker, cases, ahead, ask)
     lines = sorted({line for line, _ in climb.unreached})
     climb.covered = {
         **covered,
@@ -308,92 +325,3 @@ def _target_on_device(climb: Climb) -> str:
             dims = smaller
     msg = "the last try returns or raises"
     raise StateError(msg)
-
-
-def repeat_stage(climb: Climb) -> str:
-    """Several calls at the same addresses, in two processes: nothing may leak from call to call."""
-    drawn = climb.suite.cases("repeat", tunables=climb.tunables)
-    # One set of scalars, so that all calls run in one process at the same addresses; how many is not known before.
-    calls = 5 + climb.seed % 4
-    cases = tuple(
-        c.model_copy(
-            update={"id": f"{c.id}-call{i}", "seed": c.seed + 7_919 * i, "scalars": drawn[0].scalars}
-        )
-        for i, c in ((i, drawn[i % len(drawn)]) for i in range(calls))
-    )
-    first: dict[str, dict[str, Array]] = {}
-    again: dict[str, dict[str, Array]] = {}
-    run_cases(climb, "repeat", cases, climb.executor, "plain", poison=1, keep=first)
-    # The first calls come after all those of earlier stages, the second in a process that has seen none of them.
-    detail = run_cases(
-        climb, "repeat", tuple(reversed(cases)), climb.executor, "plain", poison=2, keep=again, fresh=True
-    )
-    differing = _differing_bits(first, again)
-    if differing is not None:
-        text = f"the bits of output {differing!r} differ between two runs on the same inputs"
-        if climb.ir.numerics.deterministic:
-            _not_deterministic(climb, text, differing, cases[0].dims)
-        if not order_may_matter(climb.mixes, climb.kernel.plan, climb.facts):
-            why = "the kernel has no atomics or fences that could explain it: a race, or memory that was never written"
-            fail("repeat", "nondeterministic", f"{text}; {why}", {"output": differing, "dims": cases[0].dims})
-        climb.warnings.append(f"{text}: within the tolerance, as float atomics or free order make it")
-    told = f"{detail}; each in two processes with other poison and order"
-    return told + (check_order(climb) if climb.ir.numerics.deterministic else "")
-
-
-def check_order(climb: Climb) -> str:
-    """Run the largest shapes that are quick in several orders of blocks and threads; end the climb where bits differ.
-
-    Few blocks hide what order does: two terms have the same sum either way.
-    """
-    shuffles = climb.checker if climb.checker is not None and climb.executor.name != "cpu" else climb.executor
-    shapes = sorted(
-        climb.suite.cases("shapes", tunables=climb.tunables), key=lambda c: work(climb.ir, c.dims)
-    )
-    cases = ([c for c in shapes if work(climb.ir, c.dims) <= _ORDER_WORK] or shapes)[-2:]
-    runs: dict[str, list[dict[str, dict[str, Array]]]] = {}
-    orders = [(shuffles, poison) for poison in range(3)]  # forward, backward, mixed
-    if shuffles is not climb.executor:  # a GPU's order is its own
-        orders += [(climb.executor, poison) for poison in (3, 4)]
-    for executor, poison in orders:
-        kept: dict[str, dict[str, Array]] = {}
-        mode: Mode = "plain" if executor is climb.executor else "check"  # whose build is there already
-        try:
-            run_cases(climb, "repeat", cases, executor, mode, poison=poison, keep=kept)
-        except Ending as end:
-            if executor is climb.executor or end.failure.is_candidates:
-                raise
-            continue  # the CPU executor cannot run it: the GPU's own order remains
-        others = runs.setdefault(executor.name, [])  # another machine's arithmetic may have other bits
-        differing = next((d for o in others if (d := _differing_bits(o, kept)) is not None), None)
-        if differing is not None:
-            text = f"the bits of output {differing!r} differ when blocks and threads run in another order"
-            _not_deterministic(climb, text, differing, cases[0].dims)
-        others.append(kept)
-    count = sum(map(len, runs.values()))
-    for found in climb.float_atomics[:1]:
-        climb.warnings.append(
-            f"line {found.line}: {found.text}; the bits were equal in {count} runs in other orders, so it is accepted"
-        )
-    return f"; bits equal in {count} runs in other orders"
-
-
-def _not_deterministic(climb: Climb, text: str, output: str, dims: dict[str, int]) -> NoReturn:
-    where = next((f"; line {f.line}: {f.text}" for f in climb.float_atomics), "")
-    line = {"line": climb.float_atomics[0].line} if climb.float_atomics else {}
-    fail(
-        "repeat", "nondeterministic",
-        f"{text}, which `deterministic` forbids: reduce in a fixed order{where}",
-        {"output": output, "dims": dims, **line},
-    )  # fmt: skip
-
-
-def _differing_bits(
-    first: Mapping[str, Mapping[str, Array]], again: Mapping[str, Mapping[str, Array]]
-) -> str | None:
-    """Return the output whose bits differ between two runs of one case, `None` when there is none."""
-    for case, arrays in first.items():
-        for name, array in arrays.items():
-            if case in again and array.tobytes() != again[case][name].tobytes():
-                return name
-    return None

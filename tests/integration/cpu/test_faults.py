@@ -9,7 +9,16 @@ from tests.integration.cpu.fault_classes import ALL, CLASSES
 from tests.integration.cpu.programs import Case, Shape
 
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
-from cuda_harness.tools.execute.protocol import Job, JobFault, JobNotRun, JobOk, Mode
+from cuda_harness.tools.execute.protocol import (
+    FORWARD,
+    MIXED,
+    FillOp,
+    Job,
+    JobFault,
+    JobNotRun,
+    JobOk,
+    Mode,
+)
 
 FAULTY = [c for c in ALL if c.fault]
 HONEST = [c for c in ALL if not c.fault]
@@ -224,3 +233,46 @@ def test_a_column_is_the_authors_where_the_text_was_edited(cpu: CpuExecutor) -> 
     assert isinstance(result, JobFault), result
     text = case.source.splitlines()[result.evidence["line"] - 1]
     assert text[result.evidence["column"] - 1 :].startswith(("y[i + 99]", "[i + 99]", "= *p"))
+
+
+_LARGEST = "__device__ int* words(float* y) { return (int*)y; }\n"
+_GUESS = (
+    "int i = blockIdx.x * blockDim.x + threadIdx.x, mine = i * 7 % 512, seen = *(volatile int*)words(y);\n"
+)
+LOST = {
+    "a swap tried once": _GUESS + "if (mine > seen) atomicCAS(words(y), seen, mine);",
+    "an exchange after a comparison": _GUESS + "if (mine > seen) atomicExch(words(y), mine);",
+}
+KEPT = {
+    "a swap tried until it holds": _GUESS
+    + "while (mine > seen) { int old = atomicCAS(words(y), seen, mine); if (old == seen) break; seen = old; }",
+    "a maximum": "atomicMax(words(y), (blockIdx.x * blockDim.x + threadIdx.x) * 7 % 512);",
+}
+
+
+@pytest.mark.parametrize("name", [*LOST, *KEPT])
+@pytest.mark.parametrize("grid", [1, 8])
+def test_an_update_is_lost_where_threads_get_in_each_others_way(
+    name: str, grid: int, cpu: CpuExecutor
+) -> None:
+    shape = Shape(n=grid * 64, m=1, grid=(grid, 1, 1))
+    case = Case(name, (LOST | KEPT)[name], before=_LARGEST, shape=shape)
+    zeroed = replace(case.job("check").program, ops=(FillOp("y", bytes(4)), *shape.program().ops))
+    largest = max(i * 7 % 512 for i in range(grid * 64))
+    found = {}
+    for order in (FORWARD, MIXED):
+        result = cpu.run(replace(case.job("check"), program=zeroed, poison=order))
+        assert isinstance(result, JobOk), result
+        found[order] = int(result.calls[0].arrays["y"].view(np.int32)[0])
+    assert found[FORWARD] == largest
+    assert (found[MIXED] == largest) is (name in KEPT)
+
+
+def test_many_threads_that_swap_one_word_end_soon(cpu: CpuExecutor) -> None:
+    body = KEPT["a swap tried until it holds"].replace("mine = i * 7 % 512", "mine = i")
+    shape = Shape(n=4096, m=1, grid=(16, 1, 1), block=(256, 1, 1))
+    case = Case("crowd", body, before=_LARGEST, shape=shape)
+    zeroed = replace(case.job("check").program, ops=(FillOp("y", bytes(4)), *shape.program().ops))
+    result = cpu.run(replace(case.job("check"), program=zeroed, poison=MIXED))
+    assert isinstance(result, JobOk), result
+    assert int(result.calls[0].arrays["y"].view(np.int32)[0]) == 4095

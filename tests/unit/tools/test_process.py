@@ -96,7 +96,7 @@ def test_a_cancellation_ends_the_child_at_once() -> None:
     timer = threading.Timer(0.3, cancel.set)
     timer.start()
 
-    done = run(["sleep", "60"], timeout_s=60, cancel=cancel)
+    done = run(["sleep", "60"], timeout_s=60, cancel=[cancel])
 
     timer.join()
     assert done.status == "cancelled"

@@ -32,6 +32,7 @@ from cuda_harness.tools.execute.cpu.wire import (
     write_inputs,
 )
 from cuda_harness.tools.execute.protocol import (
+    ORDERS,
     DeviceFacts,
     Job,
     JobFault,
@@ -111,7 +112,7 @@ class CpuExecutor:
         built = self.build(job.source, dict(job.program.macros), job.mode, fast_math=job.fast_math)
         if not isinstance(built, Path):
             return built
-        order = job.poison % 3
+        order = job.poison % ORDERS
         result = self._execute(job, built, order)
         if order and (result is None or (isinstance(result, JobFault) and result.fault == "timeout")):
             result = self._execute(job, built, 0)
@@ -226,7 +227,7 @@ class CpuExecutor:
             done = run(
                 [*wrapped, str(program), str(job_read), str(memory), str(result_write)],
                 timeout_s=job.deadline_s, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, max_output=65_536,
-                pass_fds=(job_read, memory, result_write), cancel=self._cancel, patience=_PATIENCE,
+                pass_fds=(job_read, memory, result_write), cancel=[e for e in (self._cancel, job.over) if e is not None], patience=_PATIENCE,
                 ends_itself=not wrapped,
             )  # fmt: skip
         finally:

@@ -150,7 +150,7 @@ def test_a_suite_that_was_blind_takes_up_cases_that_tell(runner: ReferenceRunner
     assert len(suite.cases("values")) > before, "which stays in the suite"
 
 
-def _unfair_at(regime: str) -> Any:  # noqa: ANN401 - Compare's shape
+def _unfair_at(regime: str) -> Any:
     """Return a comparison that rejects float32 arithmetic, though not the rounded truth, on data of one regime."""
 
     def compare(ir: KernelIR, dims: Mapping[str, int], got: Any, answer: Answer, inputs: Any) -> str | None:

@@ -136,7 +136,7 @@ def verdict(
     kernel = Kernel(source=source, plan=LaunchPlan.model_validate(plan))
     return judge(
         kernel, document, suite_of(document, runner), executor=executor or ScriptedExecutor(),  # type: ignore[arg-type]
-        compiler=ScriptedCompiler(compiled), target="sm_90a", seed=1, **{"max_seconds": 60.0, **options},  # type: ignore[arg-type]
+        compiler=ScriptedCompiler(compiled), target="sm_90a", **{"seed": 1, "max_seconds": 60.0, **options},  # type: ignore[arg-type]
     )  # fmt: skip
 
 

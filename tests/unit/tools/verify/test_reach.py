@@ -9,7 +9,7 @@ from tests.unit.tools.verify.test_ladder import IR, PLAN, ScriptedExecutor, scal
 from cuda_harness.state.ir import Dim, KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.results import Verdict
-from cuda_harness.tools.execute.protocol import Coverage, Job, JobFault, JobOk, JobResult
+from cuda_harness.tools.execute.protocol import MIXED, ORDERS, Coverage, Job, JobFault, JobOk, JobResult
 from cuda_harness.tools.synthesize.shapes import around
 from cuda_harness.tools.verify.landmarks import beyond, landmarks
 
@@ -80,6 +80,35 @@ def test_a_fault_at_a_size_that_was_added_rejects() -> None:
     assert found.failure is not None
     assert (found.failure.stage, found.failure.class_) == ("tiny", "out_of_bounds")
     assert found.failure.evidence["dims"]["n"] >= 1000
+
+
+def test_a_mismatch_that_threads_in_a_row_do_not_make_says_so() -> None:
+    def answer(x: Any, a: float, call: int, job: Job) -> Any:
+        lost = job.mode == "check" and x.size >= 256 and job.poison % ORDERS == MIXED
+        return scaled(x, a + (1.0 if lost else 0.0), call, job)
+
+    failure = verdict(Observed(answer)).failure
+    assert failure is not None
+    assert (failure.stage, failure.class_) == ("tiny", "mismatch")
+    assert failure.evidence["depends_on_order"] is True
+    assert "one after the other" in failure.message
+
+
+def test_sizes_of_many_blocks_are_run_in_mixed_order() -> None:
+    for seed in range(4):
+        executor = Observed()
+        assert verdict(executor, seed=seed).accepted
+        large = [j for j in executor.jobs if j.mode == "check" and j.program.buffers[0].count > 200]
+        assert any(j.poison % ORDERS == MIXED for j in large)
+
+
+def test_runs_that_nobody_waits_for_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuda_harness.tools.verify.cases.AT_ONCE", 4)
+    executor = Observed(lambda x, a, call, job: scaled(x, a + (x.size > 1), call, job))
+    assert not verdict(executor).accepted
+    beside = [job.over for job in executor.jobs if job.over is not None]
+    assert beside
+    assert all(event.is_set() for event in beside)
 
 
 def test_a_size_that_takes_too_long_in_check_mode_blames_nobody() -> None:

@@ -30,6 +30,12 @@ template <class T, class F> SIM_INLINE T atomic_change(T *p, F change) {
 }
 }  // namespace sim
 
+#ifdef SIM_CHECK
+#define SIM_BEFORE_CHANGE() sim_before_change()
+#else
+#define SIM_BEFORE_CHANGE() (void)0
+#endif
+
 #define SIM_ATOMIC_SCOPES(NAME, T, PARAMETERS, BODY)             \
   SIM_INLINE T NAME PARAMETERS BODY                              \
   SIM_INLINE T NAME##_block PARAMETERS BODY                      \
@@ -41,13 +47,15 @@ template <class T, class F> SIM_INLINE T atomic_change(T *p, F change) {
     return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);                                                  \
   })                                                                                                    \
   SIM_ATOMIC_SCOPES(atomicExch, T, (T * p, T v), {                                                      \
+    SIM_BEFORE_CHANGE();                                                                                \
     const T old = __atomic_exchange_n(p, v, __ATOMIC_RELAXED);                                          \
     if (__builtin_expect(old == v, 0)) sim_yield();                                                     \
     return old;                                                                                         \
   })                                                                                                    \
   SIM_ATOMIC_SCOPES(atomicCAS, T, (T * p, T expected, T v), {                                           \
+    SIM_BEFORE_CHANGE();                                                                                \
     T seen = expected;                                                                                  \
-    if (!__atomic_compare_exchange_n(p, &seen, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) sim_yield(); \
+    if (!__atomic_compare_exchange_n(p, &seen, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) sim_swap_failed(); \
     return seen;                                                                                        \
   })                                                                                                    \
   SIM_ATOMIC_SCOPES(atomicAnd, T, (T * p, T v), { return __atomic_fetch_and(p, v, __ATOMIC_RELAXED); }) \
@@ -77,6 +85,7 @@ SIM_ATOMIC_FLOATING(double)
 SIM_ATOMIC_SCOPES(atomicSub, int, (int *p, int v), { return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED); })
 SIM_ATOMIC_SCOPES(atomicSub, unsigned, (unsigned *p, unsigned v), { return __atomic_fetch_sub(p, v, __ATOMIC_RELAXED); })
 SIM_ATOMIC_SCOPES(atomicExch, float, (float *p, float v), {
+  SIM_BEFORE_CHANGE();
   const unsigned old = __atomic_exchange_n(reinterpret_cast<unsigned *>(p), __builtin_bit_cast(unsigned, v), __ATOMIC_RELAXED);
   return __builtin_bit_cast(float, old);
 })
@@ -85,8 +94,9 @@ SIM_ATOMIC_SCOPES(atomicInc, unsigned, (unsigned *p, unsigned limit),
 SIM_ATOMIC_SCOPES(atomicDec, unsigned, (unsigned *p, unsigned limit),
                   { return ::sim::atomic_change(p, [limit](unsigned a) { return a == 0u || a > limit ? limit : a - 1u; }); })
 SIM_ATOMIC_SCOPES(atomicCAS, unsigned short, (unsigned short *p, unsigned short expected, unsigned short v), {
+  SIM_BEFORE_CHANGE();
   unsigned short seen = expected;
-  if (!__atomic_compare_exchange_n(p, &seen, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) sim_yield();
+  if (!__atomic_compare_exchange_n(p, &seen, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) sim_swap_failed();
   return seen;
 })
 // Vector forms are atomic in each element, not as a whole.

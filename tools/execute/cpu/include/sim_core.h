@@ -141,6 +141,8 @@ void sim_grid_barrier(int line);
 // Barrier over `count` threads of the block that name the same `id`.
 void sim_named_barrier(int id, int count, int line);
 void sim_yield(void);
+void sim_before_change(void);
+void sim_swap_failed(void);
 void sim_fence(void);
 void sim_returned_early(void);
 __attribute__((noreturn)) void sim_trap(const char *what, int line);

@@ -108,6 +108,7 @@ template <class T> inline void __nv_atomic_store(T *p, T *from, int order, int =
 }
 template <class T> inline T __nv_atomic_exchange_n(T *p, sim::given_t<T> v, int order, int = __NV_THREAD_SCOPE_SYSTEM) {
   const sim::ordered o(order);
+  SIM_BEFORE_CHANGE();
   return sim::swap(p, v);
 }
 template <class T> inline void __nv_atomic_exchange(T *p, T *from, T *to, int order, int = __NV_THREAD_SCOPE_SYSTEM) {
@@ -116,8 +117,9 @@ template <class T> inline void __nv_atomic_exchange(T *p, T *from, T *to, int or
 template <class T>
 inline bool __nv_atomic_compare_exchange_n(T *p, T *expected, sim::given_t<T> v, bool, int success, int, int = __NV_THREAD_SCOPE_SYSTEM) {
   const sim::ordered o(success);
+  SIM_BEFORE_CHANGE();
   const bool done = sim::swap_if(p, expected, v);
-  if (!done) sim_yield();
+  if (!done) sim_swap_failed();
   return done;
 }
 template <class T>
@@ -147,11 +149,15 @@ inline void __nv_atomic_thread_fence(int order, int = __NV_THREAD_SCOPE_SYSTEM) 
 // Any type of sixteen bytes, aligned so (sm_90).
 #define SIM_ATOMIC_16(suffix)                                                                                              \
   template <class T, std::enable_if_t<sizeof(T) == 16 && alignof(T) == 16, int> = 0>                                      \
-  inline T atomicExch##suffix(T *p, sim::given_t<T> v) { return sim::swap(p, v); }                                        \
+  inline T atomicExch##suffix(T *p, sim::given_t<T> v) {                                                                   \
+    SIM_BEFORE_CHANGE();                                                                                                    \
+    return sim::swap(p, v);                                                                                                 \
+  }                                                                                                                         \
   template <class T, std::enable_if_t<sizeof(T) == 16 && alignof(T) == 16, int> = 0>                                      \
   inline T atomicCAS##suffix(T *p, sim::given_t<T> expected, sim::given_t<T> v) {                                         \
+    SIM_BEFORE_CHANGE();                                                                                                    \
     T seen = expected;                                                                                                     \
-    if (!sim::swap_if(p, &seen, static_cast<T>(v))) sim_yield();                                                           \
+    if (!sim::swap_if(p, &seen, static_cast<T>(v))) sim_swap_failed();                                                     \
     return seen;                                                                                                           \
   }
 SIM_ATOMIC_16()

@@ -134,6 +134,14 @@ inline bool quick(uint64_t record, unsigned self) {
   return thread_of(record) / n == self / n && t < g_blocks[self / n].barrier;
 }
 
+// Whether a record stands for several readers of which some may not be ordered before the thread that runs.
+inline bool others_too(uint64_t record) {
+  const unsigned spread = record >> kSpreadAt & 7;
+  if (spread <= kOneReader) return false;
+  if (!g_cooperative) return time_of(record) >= g_barrier;
+  return time_of(record) >= (spread == kManyBlocks ? g_floor : g_blocks[slot()].barrier);
+}
+
 uint64_t block_of(uint64_t t, unsigned thread) {
   if (g_cooperative) return thread / threads_of_block();
   const auto next = std::upper_bound(g_starts.begin(), g_starts.end(), t);
@@ -439,7 +447,7 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
   if (how & kWrite) {
     const uint64_t r = c.r;
     bool keep_readers = false;
-    if ((r & mask) && __builtin_expect(!quick(r, self) || ((r >> kSpreadAt & 7) > kOneReader && time_of(r) >= g_barrier), 0)) {
+    if ((r & mask) && __builtin_expect(!quick(r, self) || others_too(r), 0)) {
       const unsigned spread = r >> kSpreadAt & 7;
       const bool mine_only = thread_of(r) == self && spread == kOneReader && time_of(r) >= g_block_start;
       if (!mine_only && !ordered(r, self, spread)) {
@@ -467,7 +475,7 @@ inline __attribute__((always_inline)) void touch(Cell &c, unsigned mask, uintptr
   // Many threads read one word between two barriers: nothing new is learnt of it.
   if (!soft && (r >> kSpreadAt & 7) >= kOneBlock && time_of(r) >= g_barrier && (r & mask) == mask && !(r & kAtomicReads) && !g_cooperative) return;
   uint64_t spread = 0, soft_bit = soft ? kAtomicReads : 0, bits = mask;
-  if ((r & 15) && (!quick(r, self) || ((r >> kSpreadAt & 7) && time_of(r) >= g_barrier)) &&
+  if ((r & 15) && (!quick(r, self) || others_too(r)) &&
       !(thread_of(r) == self && !(r >> kSpreadAt & 7) && time_of(r) >= g_block_start)) {
     const unsigned other = thread_of(r);
     spread = r >> kSpreadAt & 7;
@@ -556,7 +564,7 @@ void copy_begins(uintptr_t a, unsigned n, const void *pc) {
     const unsigned spread = r >> kSpreadAt & 7;
     const char *more = " (the write of an asynchronous copy may come as soon as it is issued)";
     const bool mine_only = thread_of(r) == self && spread == kOneReader && time_of(r) >= g_block_start;
-    if ((r & mask) && (!quick(r, self) || (spread > kOneReader && time_of(r) >= g_barrier)) && !mine_only && !ordered(r, self, spread))
+    if ((r & mask) && (!quick(r, self) || others_too(r)) && !mine_only && !ordered(r, self, spread))
       race(at, count, true, false, thread_of(r), time_of(r), pc, 0, more);
     // A write that is not ordered before it stays on record: whether it wrote the same is seen when the copy lands.
     const bool clear = !(w & mask) || quick(w, self) || ordered(w, self, kOneReader);

@@ -77,6 +77,8 @@ struct Thread {
   unsigned linear;
   State state;
   bool early;          // left by an explicit return
+  bool contended;      // has let others go between a read and the change that follows it
+  unsigned failures;   // of its compare-and-swaps
   int line;            // where it waits
   unsigned barriers;   // block barriers it has passed
   int source;          // lane it reads in a warp exchange
@@ -133,6 +135,7 @@ const sim_kernel *g_kernel = nullptr;
 std::vector<void *> g_arguments;
 std::atomic<size_t> g_next_block{0};
 size_t g_block_count = 0;
+bool g_together = false;  // all blocks of the launch are resident
 std::vector<unsigned> g_thread_order;  // of a block
 std::atomic<unsigned> g_shared_reserved{0};
 std::map<std::string, size_t> g_static_shared;  // bytes by kernel
@@ -485,7 +488,7 @@ void start_block(BlockState &b, size_t number) {
 }
 
 bool next_block(Worker &w) {
-  if (g_launch->cooperative) return false;
+  if (g_together) return false;
   const size_t number = g_next_block.fetch_add(1, std::memory_order_relaxed);
   if (number >= g_block_count) return false;
   start_block(*w.resident[0], in_order(number, g_block_count));
@@ -505,7 +508,8 @@ void worker_main() {
       }
       Thread &t = b.thread[g_thread_order[b.next++]];
       t.state = kReady;
-      t.early = false;
+      t.early = t.contended = false;
+      t.failures = 0;
       t.copies.clear();
       t.landed = t.batch = 0;
       t.barriers = 0;
@@ -543,7 +547,7 @@ void run_worker(Worker &w) {
   w.ready_head = 0;
   w.done_at_grid = 0;
   w.resident.clear();
-  if (g_launch->cooperative) {
+  if (g_together) {
     if (w.blocks.size() < g_block_count) {
       for (BlockState &b : w.blocks) munmap(b.shared, kSharedBytes + kDynamicBytes);
       w.blocks.assign(g_block_count, BlockState{});
@@ -551,7 +555,7 @@ void run_worker(Worker &w) {
   } else if (w.blocks.empty()) {
     w.blocks.resize(1);
   }
-  const size_t count = g_launch->cooperative ? g_block_count : 1;
+  const size_t count = g_together ? g_block_count : 1;
   for (size_t i = 0; i < count; ++i) {
     BlockState &b = w.blocks[i];
     if (!b.shared) {
@@ -565,9 +569,9 @@ void run_worker(Worker &w) {
       b.dynamic = b.shared + kSharedBytes;
     }
     b.thread.clear();
-    w.resident.push_back(g_launch->cooperative ? &w.blocks[in_order(i, count)] : &b);
+    w.resident.push_back(g_together ? &w.blocks[in_order(i, count)] : &b);
   }
-  if (g_launch->cooperative) {
+  if (g_together) {
     for (size_t i = 0; i < count; ++i) start_block(w.blocks[i], i);
     w.live = count * w.blocks[0].threads;
     w.first_unstarted = 0;
@@ -708,8 +712,11 @@ void run_launch(const Launch &launch, const sim_kernel &kernel) {
     g_thread_order.resize(threads);
     for (size_t i = 0; i < threads; ++i) g_thread_order[i] = (unsigned)in_order(i, threads);
   }
+  g_together = launch.cooperative;
 #ifdef SIM_CHECK
-  check_launch(launch.cooperative);
+  // In one of the orders few blocks run together: one then changes a word between another's reading and changing it.
+  g_together |= g_order == 2 && !g_count && g_block_count > 1 && g_block_count <= 64 && g_block_count * threads <= 4096;
+  check_launch(g_together);
 #endif
   const int helpers = launch.cooperative || g_block_count * threads < 4096 || g_block_count < 2 ? 0 : g_workers - 1;
   if (helpers) {
@@ -832,6 +839,19 @@ void sim_yield(void) {
   make_ready(t);
   if (v.at_active && ++v.yields > 64) settle_active(*t->block, t->linear >> 5, true);
   suspend(t);
+}
+
+// Let the others of the launch go between what a thread has read and the change that it makes of it, once.
+void sim_before_change(void) {
+  Thread *t = t_worker->running;
+  if (!g_order || t->contended) return;
+  t->contended = true;
+  sim_yield();
+}
+
+// Give others a turn at every second failure: a lock may be theirs, but a count by many threads ends at the second try.
+void sim_swap_failed(void) {
+  if (t_worker->running->failures++ & 1u) sim_yield();
 }
 
 void sim_fence(void) {

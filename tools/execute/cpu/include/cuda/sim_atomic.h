@@ -69,6 +69,7 @@ class sim_atomic_view {
     }
     T exchange(T v, memory_order order = memory_order_seq_cst) const {
         before(order);
+        SIM_BEFORE_CHANGE();
         const Word w = __atomic_exchange_n(at_, word(v), __ATOMIC_SEQ_CST);
         after(order);
         if (w == word(v)) sim_yield();
@@ -76,12 +77,13 @@ class sim_atomic_view {
     }
     bool compare_exchange(T& expected, T desired, memory_order order = memory_order_seq_cst) const {
         before(order);
+        SIM_BEFORE_CHANGE();
         Word seen = word(expected);
         const bool done = __atomic_compare_exchange_n(at_, &seen, word(desired), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
         after(order);
         if (!done) {
             expected = value(seen);
-            sim_yield();
+            sim_swap_failed();
         }
         return done;
     }
