@@ -25,6 +25,13 @@ _CONTRACTIONS = frozenset(
 )  # fmt: skip
 _KEY = "__significant_bits__"
 """The scalar by which a question asks a narrowing text for fewer bits; the reference does not see it."""
+_SINGLE = """
+
+def _single(value):
+    import numpy
+    wide = isinstance(value, (numpy.ndarray, numpy.floating)) and value.dtype == numpy.dtype("f8")
+    return value.astype(numpy.float32) if wide else value
+"""
 _HELPER = f"""
 _significant_bits = None
 _plain_reference = reference
@@ -51,6 +58,20 @@ def in_float32(source: str) -> str:
     return source.replace("float64", "float32").replace("longdouble", "float32")
 
 
+def all_in_float32(source: str) -> str:
+    """Return `in_float32`'s text with the result of each operation and call in float32 too.
+
+    NumPy's own scalars are float64 (`np.sqrt(2.0)`) and would lift what they touch. The text is never run here.
+    """
+    source = in_float32(source)
+    try:
+        tree = _Singles().visit(parse_python(source))
+        source = ast.unparse(ast.fix_missing_locations(tree))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source
+    return source + "\n" + _SINGLE
+
+
 def narrowing(source: str) -> str:
     """Return a text that says what the reference says, and with fewer bits where a question of `emulation` asks so.
 
@@ -69,6 +90,16 @@ def emulation(ir: KernelIR, question: Question, name: str) -> Question:
     inputs = {t.name: _loaded(name, t.dtype, question.inputs[t.name]) for t in ir.inputs}
     asked = {_KEY: BITS[name]} if name in BITS else {}
     return replace(question, inputs=inputs, scalars={**question.scalars, **asked})
+
+
+class _Singles(ast.NodeTransformer):
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.Call(func=ast.Name(id="_single", ctx=ast.Load()), args=[node], keywords=[])
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        return ast.Call(func=ast.Name(id="_single", ctx=ast.Load()), args=[node], keywords=[])
 
 
 class _Products(ast.NodeTransformer):

@@ -213,6 +213,8 @@ def _given(
                 raise ValueError(msg)
             if same:
                 return np.full(shape, low)
+            if case.regime == "chain" and low == 0:
+                return _chain(shape, high)
             top = min(high, low + 3) if few else high
             values = rng.integers(low, max(top, low + 1), size=shape)
             return np.sort(values, axis=-1) if case.regime == "sorted" and shape else values
@@ -245,6 +247,16 @@ def _given(
             return _offsets(spec, size, case, rng, ir)
 
 
+def _chain(shape: tuple[int, ...], high: int) -> Array:
+    """Return places that each lead to the next: with offsets of even rows a path through all nodes, deeper than any drawn.
+
+    The owner of entry `e` of `m` is row `e * high // m`; the entry names the owner of the one after it.
+    """
+    size = int(np.prod(shape, dtype=np.int64))
+    following = (np.arange(size, dtype=np.int64) + 1) * high // max(size, 1)
+    return (following % high).reshape(shape)
+
+
 def _unit(shape: tuple[int, ...], rng: np.random.Generator, *, few: bool) -> Array:
     """Return values between 0 and 1, 1 left out; few: of eight different ones, so that equal values occur."""
     return (rng.integers(0, 8, size=shape) + 0.5) / 8 if few else rng.random(shape)
@@ -266,6 +278,9 @@ def _offsets(spec: InputSpec, size: int, case: Case, rng: np.random.Generator, i
     if size < 1:
         msg = "csr_offsets needs at least one element"
         raise ValueError(msg)
+    if case.regime == "chain":
+        places = np.arange(size, dtype=np.int64)
+        return -(-places * entries // max(size - 1, 1)) if size > 1 else np.zeros(1, dtype=np.int64)
     inner = np.sort(rng.integers(0, entries + 1, size=size - 1)) if size > 1 else np.zeros(0, dtype=np.int64)
     offsets = np.concatenate([[0], inner]).astype(np.int64)
     offsets[-1] = entries if size > 1 else 0

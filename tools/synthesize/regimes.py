@@ -4,7 +4,7 @@ import re
 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import FLOATS, INTEGERS
-from cuda_harness.state.suite import Inputs
+from cuda_harness.state.suite import Inputs, InputSpec
 
 _CHOOSING = re.compile(r"near|neighb|arg_?m|top_?k|rank|sort|median")
 HALF = frozenset({"float16", "bfloat16", "float8_e4m3", "float8_e5m2"})
@@ -42,11 +42,18 @@ def regimes_of(ir: KernelIR, specs: Inputs) -> tuple[str, ...]:
         found += ["ties", "equal", "sorted"]
     if integers:
         found += ["extremes"]
+    if any(_is_index(specs.specs[t.name]) for t in given):
+        found += ["chain"]
     if any(t.dtype in INTEGERS for t in ir.outputs) and any(len(t.shape) > 1 for t in free):
         found += ["twins"]
     if free and not any(t.dtype in HALF for t in free):
         found += _far(ir)
     return tuple(dict.fromkeys(found))
+
+
+def _is_index(spec: InputSpec) -> bool:
+    """Return whether a distribution draws places in something as long as a dim says."""
+    return spec.distribution == "integers" and isinstance(spec.high, str) and spec.low in (None, 0)
 
 
 def in_quorum(regimes: tuple[str, ...]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from cuda_harness.state.results import StageName
 from cuda_harness.state.serde import sha256
 from cuda_harness.state.suite import Case, Inputs, Property
 from cuda_harness.tools.synthesize.cases import CasePlan
-from cuda_harness.tools.synthesize.emulate import narrowing
+from cuda_harness.tools.synthesize.emulate import all_in_float32, narrowing
 from cuda_harness.tools.synthesize.formula import Vote, value_at, vote
 from cuda_harness.tools.synthesize.inputs import draw
 from cuda_harness.tools.synthesize.properties import base_id, changed, grid, second, stored_properties
@@ -33,6 +33,8 @@ from cuda_harness.tools.synthesize.truths import (
     TruthStore,
     answer_of,
     coarse_forms,
+    lent,
+    nearby,
     perturbed,
     unusable,
 )
@@ -45,6 +47,8 @@ _BATCH_BYTES = 1 << 30
 _LARGE_BYTES = 64 << 20
 """Truths beyond this are computed one at a time in a run, and once."""
 _FORMS = 1 + PERTURBED
+_NEARBY = 6
+"""Inputs near a case's at which float32 arithmetic is held against the truth."""
 
 
 class Suite:
@@ -309,6 +313,26 @@ class Suite:
             return {}
         rest = iter(told)
         return {c.id: [next(rest) for _ in part] for c, part in zip(cases, forms, strict=True)}
+
+    def lending(self, case: Case, answer: Answer) -> Answer | None:
+        """Return the answer with the error that float32 arithmetic makes near this case, `None` where it cannot be told.
+
+        A single element whose own terms cancel (1 + tanh(x) near -1) is less exact than its size and its sensitivity to
+        the inputs tell. Asked when outputs are outside the tolerance, before they are called wrong.
+        """
+        floats = {t.dtype for t in self.ir.tensors if t.dtype in FLOATS}
+        if not floats or "float64" in floats:
+            return None
+        inputs = self.inputs(case)
+        near = [nearby(self.ir, inputs, case, k) for k in range(_NEARBY)]
+        questions = [Question(n, case.dims, case.scalars) for n in near]
+        exact, single = (
+            self.ask_each(self.reference, questions),
+            self.ask_each(all_in_float32(self.reference), questions),
+        )
+        if isinstance(exact, ReferenceFault) or isinstance(single, ReferenceFault):
+            return None
+        return lent(self.ir, answer, exact, single)
 
     def _identity(self, case: Case) -> str:
         """Return the hash of all that a case's truth depends on."""

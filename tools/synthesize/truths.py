@@ -19,7 +19,7 @@ from cuda_harness.tools.execute.dtypes import np_dtype, to_reference
 from cuda_harness.tools.synthesize.emulate import allowed, emulation
 from cuda_harness.tools.synthesize.reference_child import describe_arrays, rebuild
 from cuda_harness.tools.synthesize.reply import Question, Truth
-from cuda_harness.tools.verify.tolerance import accumulation_unit
+from cuda_harness.tools.verify.tolerance import accumulation_unit, root_mean_square, usual
 
 Array = NDArray[Any]
 _PERTURBATION = 2.0**-24
@@ -27,6 +27,9 @@ _CACHE_BYTES = 256 << 20
 _HELD_BYTES = 4 << 30
 PERTURBED = 2
 """Perturbed forms of each case that are asked besides the case itself."""
+_NEAR = 1e-3
+_MOST_LENT, _SHARE_LENT = 1e-3, 0.25
+"""The comparison allows sixteen times the sensitivity: four times the error that float32 arithmetic makes."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,47 @@ def answer_of(
                 apart += [share * np.abs(c.arrays[tensor.name] - base) for c in coarse if c is not None]
                 sensitivity[tensor.name] = np.max(apart, axis=0) if base.size else base
     return Answer(truth.arrays, truth.defined, sensitivity)
+
+
+def nearby(ir: KernelIR, inputs: Mapping[str, Array], case: Case, number: int) -> dict[str, Array]:
+    """Return inputs whose floats are smaller by up to `_NEAR` of themselves, of the same types; number 0: as they are."""
+    found = dict(inputs)
+    for tensor in ir.inputs if number else ():
+        if tensor.dtype in FLOATS:
+            rng = np.random.default_rng(
+                np.random.SeedSequence([case.seed, number, zlib.crc32(tensor.name.encode())])
+            )
+            value = inputs[tensor.name]
+            moved = value.astype(np.float64) * (1.0 - _NEAR * rng.random(value.shape))
+            found[tensor.name] = moved.astype(value.dtype)
+    return found
+
+
+def lent(
+    ir: KernelIR, answer: Answer, exact: Sequence[Truth | None], single: Sequence[Truth | None]
+) -> Answer:
+    """Return an answer whose sensitivity covers how far float32 arithmetic was from the truth nearby.
+
+    Bounded by `_MOST_LENT` of an element and of what elements usually are: a wrong value is further away than that.
+    """
+    sensitivity = dict(answer.sensitivity)
+    for tensor in ir.outputs:
+        if tensor.dtype not in FLOATS:
+            continue
+        name = tensor.name
+        with np.errstate(all="ignore"):
+            apart = [
+                np.abs(s.arrays[name].astype(np.float64) - e.arrays[name])
+                for e, s in zip(exact, single, strict=True)
+                if e is not None and s is not None and s.arrays[name].shape == e.arrays[name].shape
+            ]
+        truth = np.abs(np.where(np.isfinite(answer.arrays[name]), answer.arrays[name], 0.0))
+        if apart and truth.size:
+            error = np.max(np.nan_to_num(np.array(apart), nan=0.0, posinf=0.0, neginf=0.0), axis=0)
+            error = np.minimum(error, _MOST_LENT * (truth + usual(truth, root_mean_square(truth))))
+            old = sensitivity.get(name, np.zeros(truth.shape))
+            sensitivity[name] = np.maximum(np.nan_to_num(old), _SHARE_LENT * error)
+    return Answer(answer.arrays, answer.defined, sensitivity)
 
 
 def unusable(ir: KernelIR, truth: Truth) -> str | None:

@@ -313,6 +313,11 @@ def _compare_calls(
                     {**where, "output": name},
                 )
         found = compare_outputs(climb.ir, case.dims, call.arrays, expected_of(answer), inputs=inputs)
+        if isinstance(found, Mismatch) and found.class_ != "nonfinite":
+            lending = climb.suite.lending(case, answer)
+            if lending is not None:
+                again = compare_outputs(climb.ir, case.dims, call.arrays, expected_of(lending), inputs=inputs)
+                found = found if isinstance(again, Mismatch) else again
         if isinstance(found, Mismatch):
             hint = (
                 f"; call {number + 1} of one process, the calls before it were right: state of an earlier call leaks in"

@@ -4,12 +4,14 @@ The tiny sizes reach the tail of a loop that is unrolled by 32 * 8, not its body
 The executor tells which basic blocks ran; sizes at which the kernel may behave otherwise are tried until none is left.
 """
 
+import math
 import time
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
+from cuda_harness.state.ir import Dim
 from cuda_harness.state.kernel import PlanStep, Repeat, While
 from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.protocol import FORWARD, MIXED, Executor, LaunchOp
@@ -34,6 +36,8 @@ _PATIENCE = 12
 """Runs in a row that reach nothing new before the search for sizes ends."""
 _BATCH = 6
 _CROWDS = 2
+_CROWD = 100_000
+"""Threads of one run in check mode beyond which a smaller size is looked for: each costs a microsecond to start."""
 _FEW = 8
 """A dim of at most this many was not the one that a limit of the plan is exceeded by."""
 
@@ -111,9 +115,7 @@ def _busy(climb: Climb, done: Sequence[Case]) -> list[Planned]:
     largest = [c.dims for c in shapes if work(climb.ir, c.dims) <= _TURNS_WORK][-1:]
     threads = max((n for n in climb.tunables if n <= 1024), default=256)
     some = {d.name: min(around(d, (17, 37, 61), most=64), key=lambda n: abs(n - 37)) for d in climb.ir.dims}
-    wide = [
-        {**some, d.name: min(around(d, (4 * threads + 2,), most=MOST))} for d in climb.ir.dims if not d.fixed
-    ]
+    wide = [_wide(climb, some, d, threads) for d in climb.ir.dims if not d.fixed]
     least = {d.name: d.value if d.fixed else around(d, (1,), most=64)[0] for d in climb.ir.dims}
     last = next((d for d in reversed(climb.ir.dims) if not d.fixed), None)
     some_more = [{**least, last.name: n} for n in (3, 5) if last.admits(n)] if last is not None else []
@@ -132,6 +134,16 @@ def _busy(climb: Climb, done: Sequence[Case]) -> list[Planned]:
         )
         for n, (sizes, many) in enumerate(fit)
     ]  # fmt: skip
+
+
+def _wide(climb: Climb, some: Sizes, dim: Dim, threads: int) -> Sizes:
+    """Return sizes with four turns of a block's threads along one dim; one turn, where each element is a block of its own."""
+    found = [{**some, dim.name: min(around(dim, (turns * threads + 2,), most=MOST))} for turns in (4, 1)]
+    program = program_for(climb, found[0], {})
+    if isinstance(program, PlanFault):
+        return found[0]
+    started = sum(math.prod(op.grid) * math.prod(op.block) for op in program.ops if isinstance(op, LaunchOp))
+    return found[1] if started > _CROWD else found[0]
 
 
 def _counted(climb: Climb) -> list[str]:

@@ -141,7 +141,7 @@ def tolerance(
         typical = root_mean_square(sense)
         worst = float(np.max(sense))
         share = _SHARE * max(1.0, unit / UNIT_ROUNDOFF["float32"] / 64)
-        lent = np.minimum(reach * worst, share * (magnitude + _usual(magnitude, rms)))
+        lent = np.minimum(reach * worst, share * (magnitude + usual(magnitude, rms)))
         element = element + reach * sense + lent
         condition = reach * typical
     norm = (
@@ -152,7 +152,7 @@ def tolerance(
     return Tolerance(element, norm, unit)
 
 
-def _usual(magnitude: Array, rms: float) -> float:
+def usual(magnitude: Array, rms: float) -> float:
     """Return the size that elements usually have: the RMS, unless a few huge elements make it.
 
     Forces at short distance or reciprocals span many orders of magnitude; the RMS would be that of the largest, and

@@ -9,13 +9,15 @@ import pytest
 
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import KernelIR
-from cuda_harness.state.suite import Inputs, SuiteProof
+from cuda_harness.state.suite import Case, Inputs, SuiteProof
 from cuda_harness.tools.execute import sandbox
 from cuda_harness.tools.synthesize.influence import influence
 from cuda_harness.tools.synthesize.proof import prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
 from cuda_harness.tools.synthesize.suite import Answer, Disagreement, Suite
 from cuda_harness.tools.synthesize.truths import LargeTruths
+from cuda_harness.tools.verify.cases import expected_of
+from cuda_harness.tools.verify.compare import Agreement, Mismatch, compare_outputs
 from cuda_harness.tools.verify.examine import comparer
 
 pytestmark = pytest.mark.skipif(not sandbox.probe().contains, reason="seccomp filters do not work here")
@@ -337,3 +339,75 @@ def test_each_dim_is_even_once_and_long_once(runner: ReferenceRunner) -> None:
         for name in ("rows", "cols"):
             assert any(d[name] % 2 == 0 and d[name] > 0 for d in shapes)
             assert any(d[name] >= 1_000 and max(n for m, n in d.items() if m != name) < 10 for d in shapes)
+
+
+GRAPH = {
+    "start": {"distribution": "csr_offsets", "of": "to"},
+    "to": {"distribution": "integers", "low": 0, "high": "n"},
+}
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (7, 7), (8, 30), (30, 8), (5, 1)])
+def test_a_chain_leads_from_the_first_node_as_far_as_there_are_entries(
+    runner: ReferenceRunner, sizes: tuple[int, int]
+) -> None:
+    n, m = sizes
+    ir = KernelIR.model_validate({
+        "name": "levels", "dims": [{"name": "n", "value": n}, {"name": "m", "value": m}],
+        "tensors": [{"name": "start", "role": "in", "dtype": "int32", "shape": ["n + 1"]},
+                    {"name": "to", "role": "in", "dtype": "int32", "shape": ["m"]},
+                    {"name": "level", "role": "out", "dtype": "int32", "shape": ["n"]}],
+    })  # fmt: skip
+    suite = Suite(ir, "", runner=runner, seed=1, specs=Inputs.from_json(GRAPH, where="inputs.json"))
+    assert any(c.regime == "chain" for c in suite.cases("values"))
+    case = Case(id="c", stage="values", dims=dict(ir.target_dims), scalars={}, regime="chain", seed=4)
+    drawn = suite.inputs(case)
+    start, to = drawn["start"], drawn["to"]
+    assert (start[0], start[-1]) == (0, m)
+    assert (np.diff(start) >= 0).all()
+    assert ((to >= 0) & (to < n)).all()
+    seen, node = {0}, 0
+    while True:
+        fresh = [t for t in to[start[node] : start[node + 1]].tolist() if t not in seen]
+        if not fresh:
+            break
+        assert len(fresh) == 1
+        node = fresh[0]
+        seen.add(node)
+    assert len(seen) >= min(n, m)
+
+
+GELU = """
+import numpy as np
+from scipy.special import erf
+def reference(inputs, dims, scalars):
+    t = inputs['x'].astype(np.float64)
+    return {'y': 0.5 * t * (1 + erf(t / np.sqrt(2.0)))}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "right"), [(5e-8, True), (-4e-8, True), (1e-6, False), (-3e-7, False), (1e-3, False)]
+)
+def test_an_element_whose_terms_cancel_is_lent_what_float32_arithmetic_loses(
+    runner: ReferenceRunner, error: float, right: bool
+) -> None:
+    """Near -1 the error function in float32 is exact to 6e-8, which is a thousandth of what is left of 1 + erf."""
+    ir = KernelIR.model_validate({
+        "name": "gelu", "dims": [{"name": "n", "value": 1}],
+        "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["n"]},
+                    {"name": "y", "role": "out", "dtype": "float32", "shape": ["n"]}],
+    })  # fmt: skip
+    suite = Suite(ir, GELU, runner=runner, seed=1)
+    case = Case(id="c", stage="values", dims={"n": 1}, scalars={}, regime="normal", seed=4)
+    x = np.array([-3.5], dtype=np.float32)
+    suite.inputs = lambda _: {"x": x}  # type: ignore[method-assign]
+    answers = suite.answers([case])
+    assert isinstance(answers, dict)
+    answer = answers["c"]
+    got = {"y": (answer.arrays["y"] + 0.5 * 3.5 * error).astype(np.float32)}
+    lending = suite.lending(case, answer)
+    assert lending is not None
+    found = [compare_outputs(ir, case.dims, got, expected_of(a), inputs={"x": x}) for a in (answer, lending)]
+    assert isinstance(found[0], Mismatch)
+    assert isinstance(found[1], Agreement) is right
