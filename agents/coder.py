@@ -24,7 +24,7 @@ from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.lineage import correctness_step, design_of, latest
 from cuda_harness.state.results import Timing
 from cuda_harness.state.rounds import BranchEnd
-from cuda_harness.state.serde import describe
+from cuda_harness.state.serde import clipped, describe
 from cuda_harness.state.targets import facts_of
 
 if TYPE_CHECKING:
@@ -328,13 +328,14 @@ def history_line(attempt: Attempt) -> str:
     """Return one line about an attempt: what was tried, how it ended."""
     head = f"{attempt.id} {attempt.strategy}"
     if attempt.expectation:
-        head += f" ({' '.join(attempt.expectation.split())[:100]})"
+        head += f" ({clipped(attempt.expectation, 160)})"
     failure = attempt.verdict.failure if attempt.verdict else None
     if attempt.status == "unusable":
-        return f"{head}: no usable kernel: {' '.join(attempt.unusable.split())[:160]}"
+        return f"{head}: no usable kernel: {clipped(attempt.unusable, 240)}"
     if failure is not None:
-        message = " ".join(failure.message.split())[:200]
-        return f"{head}: {attempt.status}, {failure.class_} at {failure.stage}: {message}"
+        return (
+            f"{head}: {attempt.status}, {failure.class_} at {failure.stage}: {clipped(failure.message, 300)}"
+        )
     if attempt.median_us is not None:
         return f"{head}: {attempt.status}, {attempt.median_us:.2f} us"
     return f"{head}: {attempt.status}"

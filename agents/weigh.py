@@ -13,13 +13,14 @@ from cuda_harness.state.harness import EvolverView
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Timing, TimingNotMeasured
 from cuda_harness.state.rounds import Contest
+from cuda_harness.state.serde import clipped
 from cuda_harness.state.targets import facts_of
 from cuda_harness.tools.evolve.contest import by_counts, by_time, measured
 from cuda_harness.tools.evolve.counts import (
     count_run,
     counting_sizes,
+    counts_at_target,
     executed_counts,
-    launches_at_target,
     static_counts,
 )
 from cuda_harness.tools.evolve.skills import pick_skills
@@ -61,10 +62,8 @@ class Scales:
             counted = {**counted, **self._counted(attempt)}
         found = {**static_counts(facts), **executed_counts(counted), **counted}
         executor = self._services.check_executor or self._services.executor
-        launches = launches_at_target(
-            kernel, self._ir, executor, arch=self._state.target or self._services.target
-        )
-        return found if launches is None else {**found, "launches": launches}
+        arch = self._state.target or self._services.target
+        return {**found, **counts_at_target(kernel, self._ir, executor, arch=arch)}
 
     def _counted(self, attempt: Attempt) -> dict[str, float]:
         """Return an executor's counts, kept beside the attempt so that they are taken once."""
@@ -154,11 +153,13 @@ def _ended(state: EvolverView, name: str, contests: tuple[Contest, ...], first: 
     """Return in one line what became of a branch."""
     for contest in contests:
         if first <= contest.challenger <= last:
-            return contest.reason[:200]
+            return clipped(contest.reason, 300)
     if name in state.ended:
-        return f"{state.ended[name].reason}: {state.ended[name].detail[:160]}"
+        return f"{state.ended[name].reason}: {clipped(state.ended[name].detail, 300)}"
     own = [a for i, a in sorted(state.attempts.items()) if first <= i <= last]
     if not own:
         return "not started"
     failure = own[-1].verdict.failure if own[-1].verdict else None
-    return f"{own[-1].status}, {failure.class_}: {failure.message[:160]}" if failure else own[-1].status
+    return (
+        f"{own[-1].status}, {failure.class_}: {clipped(failure.message, 300)}" if failure else own[-1].status
+    )

@@ -6,10 +6,11 @@ from langgraph.types import Send
 
 from cuda_harness.state.harness import BranchState, HarnessState
 from cuda_harness.state.lineage import branch_step, correctness_step, latest
+from cuda_harness.state.serde import clipped
 from cuda_harness.tools.evolve.population import rounds_as_rows
 
 MOST_TRIED = 12
-MOST_CHARS = 200
+MOST_CHARS = 300
 """Ideas of earlier rounds that a branch is told of, the newest, and how much of each."""
 
 
@@ -97,9 +98,10 @@ def branches_of(state: HarnessState) -> list[BranchState]:
     known = {a.id: a.design for a in state.attempts.values() if a.design is not None}
     settled = {n: r for n, r in state.rounds.items() if n != state.decision.round}
     tried = tuple(
-        f"round {row['round']}, {row['strategy']}: {'kept; ' if row['kept'] else ''}{row['reason']}"[
-            :MOST_CHARS
-        ]
+        clipped(
+            f"round {row['round']}, {row['strategy']}: {'kept; ' if row['kept'] else ''}{row['reason']}",
+            MOST_CHARS,
+        )
         for row in rounds_as_rows(settled, state.attempts, state.ended)
     )[-MOST_TRIED:]
     return [

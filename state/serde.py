@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import textwrap
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -110,6 +111,11 @@ def canonical_json(value: Any) -> str:  # noqa: ANN401 - any JSON value or model
         raise TypeError(msg)
 
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=plain)
+
+
+def clipped(text: str, most: int) -> str:
+    """Return a text on one line of at most so many characters, cut between words."""
+    return textwrap.shorten(text, most, placeholder=" ...")
 
 
 def sha256(value: Any) -> str:  # noqa: ANN401 - any JSON value, model, text or bytes

@@ -21,6 +21,8 @@ class Target(Model):
     max_threads_per_block: int = 1_024
     warp_size: int = 32
     features: tuple[str, ...] = Field(default=())
+    typical: str = ""
+    """A part that has it, for what an architecture alone does not tell; empty where its parts differ too much."""
 
 
 _AMPERE = ("cp.async", "bf16 and tf32 wmma", "warp reduce instructions")
@@ -41,6 +43,11 @@ _BASE: dict[str, tuple[str, int, int, int, tuple[str, ...]]] = {
     "121": ("Blackwell consumer", 99, 100, 1536, _HOPPER),
 }
 """Number -> name, opt-in shared memory of a block and shared memory of a multiprocessor in KiB, threads, features."""
+_TYPICAL = {
+    "80": "A100 80GB: 108 multiprocessors, 40 MB L2, 2.0 TB/s",
+    "90": "H100 SXM: 132 multiprocessors, 50 MB L2, 3.35 TB/s",
+}
+"""Number -> a part, by NVIDIA's data sheets."""
 _SUFFIXES: dict[str, tuple[str, ...]] = {
     "90": ("", "a"), "100": ("", "a", "f"), "103": ("", "a", "f"), "110": ("", "a", "f"), "120": ("", "a", "f"),
     "121": ("", "a", "f"),
@@ -68,7 +75,7 @@ def target(arch: str) -> Target:
     )
     return Target(
         arch=arch, name=name, shared_bytes_optin=optin * 1024, shared_bytes_per_sm=sm * 1024, max_threads_per_sm=threads,
-        features=(*features, *extra),
+        features=(*features, *extra), typical=_TYPICAL.get(number, ""),
     )  # fmt: skip
 
 

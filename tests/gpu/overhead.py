@@ -28,6 +28,8 @@ from cuda_harness.tools.toolchain.source import inspect
 from cuda_harness.tools.verify.bundle import Bundle, load_bundle
 from cuda_harness.tools.verify.ladder import judge
 
+PRECISION = 0.01
+"""Wanted half width of the median's interval, as when configurations are compared."""
 LIBRARY = Path(__file__).resolve().parents[2] / "examples" / "kernels"
 MILLION: dict[str, dict[str, int]] = {
     "axpy": {"n": 1 << 20},
@@ -82,15 +84,15 @@ class Bench:
         judged = time.monotonic() - began - sanitized
         timed = self.time(gpu, kernel)
         return {
-            "outcome": verdict.outcome, "verdict_s": round(judged, 3), "timing_s": timed,
+            "outcome": verdict.outcome, "verdict_s": round(judged, 3), "timing_s": timed and timed[0], "interval": timed and timed[1],
             "total_s": round(time.monotonic() - began - sanitized, 3), "sanitizer_s": round(sanitized, 3),
             "sanitizer": next((f"{s.status}: {s.detail}"[:200] for s in verdict.stages if s.name == "sanitizer"), ""),
             "stages_s": {s.name: round(s.seconds, 3) for s in verdict.stages if s.status != "not_measured"},
             "failure": verdict.failure.message[:300] if verdict.failure else None,
         }  # fmt: skip
 
-    def time(self, gpu: CudaExecutor, kernel: Kernel) -> float | None:
-        """Return wall seconds of a short timing session, `None` when it did not work."""
+    def time(self, gpu: CudaExecutor, kernel: Kernel) -> tuple[float, float] | None:
+        """Return wall seconds of a short timing session and the width of its interval, `None` when it did not work."""
         cases = self.suite.cases("target")[:1]
         program = expand(
             self.ir, kernel.plan, dims=self.ir.target_dims, scalars=cases[0].scalars, tunables=None,
@@ -101,9 +103,12 @@ class Bench:
         began = time.monotonic()
         contents = [self.suite.inputs(c) for c in cases]
         done = measure(
-            gpu, [Contender("k", kernel.source, program)], contents, arch=gpu.facts()["arch"], seed=1, limit_s=1.0
+            gpu, [Contender("k", kernel.source, program)], contents, arch=gpu.facts()["arch"], seed=1, precision=PRECISION,
+            limit_s=1.0,
         )  # fmt: skip
-        return round(time.monotonic() - began, 3) if isinstance(done, Session) else None
+        if not isinstance(done, Session):
+            return None
+        return round(time.monotonic() - began, 3), round(done.timed[0].median.relative_half_width, 4)
 
 
 def measure_bundle(name: str, *, sanitize: bool = True) -> dict[str, Any]:
@@ -131,7 +136,7 @@ def measure_bundle(name: str, *, sanitize: bool = True) -> dict[str, Any]:
 
 def table(rows: list[dict[str, Any]]) -> str:
     lines = [
-        "| bundle | round | verdict s | timing s | total s | sanitizer s | outcome | where it goes |",
+        "| bundle | round | verdict s | timing s (interval) | total s | sanitizer s | outcome | where it goes |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -141,7 +146,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         for label, r in (("cold", row["cold"]), *((f"warm {i}", w) for i, w in enumerate(row["warm"], 1))):
             where = ", ".join(f"{n} {s:.2f}" for n, s in r["stages_s"].items() if s >= 0.01)
             lines.append(
-                f"| {row['bundle']} | {label} | {r['verdict_s']:.2f} | {r['timing_s']} | {r['total_s']:.2f} | {r['sanitizer_s']:.1f} | {r['outcome']} | {where} |"
+                f"| {row['bundle']} | {label} | {r['verdict_s']:.2f} | {r['timing_s']} ({r['interval']}) | {r['total_s']:.2f} | {r['sanitizer_s']:.1f} | {r['outcome']} | {where} |"
             )
     return "\n".join(lines) + "\n"
 

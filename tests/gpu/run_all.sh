@@ -43,15 +43,15 @@ section() {
 section doctor 60 "$python" -m cuda_harness doctor
 [ -f "$out/doctor.log" ] && cp "$out/doctor.log" "$out/doctor.txt"
 pytest=("$python" -m pytest -q -m gpu -p no:cacheprovider -p no:benchmark)
-parallel=() exports_limit=240
-"$python" -c "import xdist" 2> /dev/null && parallel=(-n 6) exports_limit=120
+parallel=() exports_limit=280
+"$python" -c "import xdist" 2> /dev/null && parallel=(-n 6) exports_limit=220
 # Exports compile on the host for seconds each and measure nothing: they run side by side, the rest one after the other.
 section exports "$exports_limit" "${pytest[@]}" "${parallel[@]}" tests/gpu/test_exports.py --junitxml "$out/test_exports.xml"
 for file in tests/gpu/test_*.py; do
   name=$(basename "$file" .py)
   [ "$name" = test_exports ] && continue
   case ",$only," in *,tests,*) only=$only,$name ;; esac
-  section "$name" 150 "${pytest[@]}" -v --durations=8 "$file" --junitxml "$out/$name.xml"
+  section "$name" 240 "${pytest[@]}" -v --durations=8 "$file" --junitxml "$out/$name.xml"
 done
 section overhead 80 "$python" -m tests.gpu.overhead "$out"
 room=$(left)

@@ -44,7 +44,7 @@ def test_a_race_of_a_reference_is_found(tmp_path: Path) -> None:
 
 def test_three_tasks_are_graded_on_the_gpu(tmp_path: Path) -> None:
     arguments = ["bench", "suite", "--out", str(tmp_path), "--model", "offline", "--executor", "cuda:0", "--ids", "1,4,5",
-                 "--level", "3", "--rounds", "0", "--ladder-seconds", "60", "--json"]  # fmt: skip
+                 "--level", "3", "--rounds", "0", "--ladder-seconds", "60", "--jobs", "3", "--json"]  # fmt: skip
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]

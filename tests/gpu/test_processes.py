@@ -204,7 +204,8 @@ def test_two_runs_at_once_have_a_gpu_each(names: tuple[str, str], tmp_path: Path
         subprocess.Popen(
             [sys.executable, "-m", "cuda_harness", "generate", "Softmax over each row of a float32 matrix with 2000 rows and 3000 columns.",
              "--model", "offline", "--executor", name, "--rounds", "0", "--out", str(tmp_path / str(i)), "--json"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "CUDA_HARNESS_LIBRARIES": "false"},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "CUDA_HARNESS_LIBRARIES": "false", "XDG_CACHE_HOME": str(tmp_path)},  # as above
         )
         for i, name in enumerate(names)
     ]  # fmt: skip

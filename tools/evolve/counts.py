@@ -114,15 +114,19 @@ def launched(program: Program) -> list[LaunchOp]:
     return found
 
 
-def launches_at_target(kernel: Kernel, ir: KernelIR, executor: Executor, *, arch: str) -> float | None:
-    """Return how many launches the plan makes at the target size: conditions decided, loops over sizes unrolled.
+def counts_at_target(kernel: Kernel, ir: KernelIR, executor: Executor, *, arch: str) -> dict[str, float]:
+    """Return `launches` at the target size, conditions decided and loops over sizes unrolled, and `threads` of the largest.
 
-    `None` where the plan does not expand there.
+    Empty where the plan does not expand there.
     """
     program = expand_on(
         executor, kernel, ir, dims=ir.target_dims, scalars={}, kernels=inspect(kernel.source).kernels, arch=arch
     )  # fmt: skip
-    return None if isinstance(program, PlanFault) else float(len(launched(program)))
+    if isinstance(program, PlanFault):
+        return {}
+    found = launched(program)
+    threads = max((math.prod(op.grid) * math.prod(op.block) for op in found), default=0)
+    return {"launches": float(len(found)), "threads": float(threads)}
 
 
 def _elements(ir: KernelIR, sizes: Mapping[str, int]) -> int:

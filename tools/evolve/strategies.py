@@ -102,12 +102,25 @@ def _tensor_cores(e: Evidence) -> str:
     return ""
 
 
+def _striding(e: Evidence) -> str:
+    """Blocks that fit at once anyway have nothing to stride over."""
+    fits = _when(
+        ("elementwise", "row_reduction", "full_reduction"),
+        without=("persistent",),
+        bound=("launch", "latency", "memory"),
+    )(e)
+    threads = e.metric("threads")
+    return "" if threads is not None and threads <= _AT_ONCE else fits
+
+
 def _fusable(e: Evidence) -> str:
     if e.launches > 1 and not e.ir_traits & {"scan", "full_reduction"}:
         return f"the plan has {e.launches} launches, and memory is crossed between them"
     return ""
 
 
+_AT_ONCE = 132 * 2048
+"""Threads that an H100 holds at once."""
 _MATRIX: tuple[IrTrait, ...] = ("contraction",)
 _REDUCING: tuple[IrTrait, ...] = ("row_reduction", "full_reduction")
 
@@ -118,7 +131,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     ),
     Strategy(
         "vector_loads", "load and store 16 bytes per thread and access, with a scalar path for tails and unaligned rows", 1.2,
-        "memory instructions fall to a quarter", _when(("elementwise", "row_reduction", "full_reduction"), without=("vector",), bound=("memory", "latency")),
+        "memory instructions fall to a quarter", _when(("elementwise", "pooling", "row_reduction", "full_reduction"), without=("vector",), bound=("memory", "latency")),
         ("coalescing",),
     ),
     Strategy(
@@ -136,7 +149,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     ),
     Strategy(
         "online_one_pass", "compute maximum and sum, or mean and variance, in one pass over the data", 1.5,
-        "global load bytes fall by one pass", _when(("row_reduction",), has=("row_loops",), bound=("memory", "latency")),
+        "global load bytes fall by one pass", _when(("two_reductions",), has=("row_loops",), bound=("memory", "latency")),
         ("warp_shuffle_reduction",),
     ),
     Strategy(
@@ -145,7 +158,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     ),
     Strategy(
         "two_stage_reduction", "let many blocks reduce parts, then one launch or the last block finish", 3.0,
-        "blocks in flight rise", _when(("full_reduction",), without=("several_launches",)), ("warp_shuffle_reduction", "vector_loads"),
+        "blocks in flight rise", _when(("full_reduction",), without=("several_launches", "ticket")), ("warp_shuffle_reduction", "vector_loads"),
     ),
     Strategy(
         "split_k", "split the inner dimension over blocks and add the parts", 1.5,
@@ -165,7 +178,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     ),
     Strategy(
         "persistent_grid", "launch as many blocks as fit at once and let each stride over the work", 1.1,
-        "launch and tail overhead fall", _when(("elementwise", "row_reduction", "full_reduction"), without=("persistent",), bound=("launch", "latency", "memory")),
+        "launch and tail overhead fall", _striding,
         ("instruction_parallelism",),
     ),
     Strategy(
@@ -178,7 +191,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     ),
     Strategy(
         "instruction_parallelism", "let each thread handle several independent elements, with separate accumulators", 1.15,
-        "independent instructions per thread rise", _when(("elementwise", "row_reduction", "full_reduction", "stencil", "scatter"), without=("unrolled",), bound=("latency", "memory", "compute")),
+        "independent instructions per thread rise", _when(("elementwise", "pooling", "row_reduction", "full_reduction", "stencil", "scatter"), without=("unrolled",), bound=("latency", "memory", "compute")),
         ("vector_loads",),
     ),
     Strategy(

@@ -11,11 +11,11 @@ from cuda_harness.state.results import Profile
 
 IrTrait = Literal[
     "elementwise", "reduction", "row_reduction", "full_reduction", "contraction", "scan", "transpose", "scatter",
-    "stencil", "several_steps", "small_output", "packable",
+    "stencil", "pooling", "several_steps", "small_output", "packable", "two_reductions",
 ]  # fmt: skip
 SourceTrait = Literal[
     "shared", "vector", "shuffle", "atomic", "async", "mma", "bounds", "persistent", "unrolled", "padded",
-    "several_launches", "lookback", "row_loops",
+    "several_launches", "lookback", "row_loops", "ticket",
 ]  # fmt: skip
 
 _WORDS: tuple[tuple[IrTrait, str], ...] = (
@@ -23,7 +23,8 @@ _WORDS: tuple[tuple[IrTrait, str], ...] = (
     ("scan", r"scan|prefix|cumsum|cumprod|cummax|cummin"),
     ("transpose", r"transpos|permut"),
     ("scatter", r"histogram|scatter|bincount|count|segment|compact"),
-    ("stencil", r"stencil|window|laplac|heat|jacobi|pool|median|blur|automaton"),
+    ("stencil", r"stencil|window|laplac|heat|jacobi|median|blur|automaton"),
+    ("pooling", r"pool"),
     ("reduction", r"reduc|sum|mean|max|min|softmax|norm|dot|moment|varian|argm|log_sum_exp|prod"),
 )
 """Words of an operation's name; formulas with a named index speak for themselves."""
@@ -39,6 +40,7 @@ _SOURCE: tuple[tuple[SourceTrait, str], ...] = (
     ("unrolled", r"#\s*pragma\s+unroll"),
     ("padded", r"\[\s*\w+\s*\]\s*\[\s*\w+\s*\+\s*1\s*\]"),
     ("lookback", r"look_?back"),
+    ("ticket", r"\b__threadfence\b|\bthread_fence\b|\batomicInc\b|\bacq_rel\b|memory_order_acq_rel"),
     ("row_loops", r"\bfor\s*\("),
 )  # fmt: skip
 
@@ -79,9 +81,7 @@ def evidence_of(
     return Evidence(
         ir=ir,
         ir_traits=ir_traits(ir),
-        source_traits=source_traits(kernel.source, launches=count_launches(kernel))
-        if kernel
-        else frozenset(),
+        source_traits=_kernel_traits(kernel) if kernel else frozenset(),
         bound=bound,
         metrics={**(profile.metrics if profile else {}), **(facts or {})},
         launches=launches,
@@ -112,13 +112,34 @@ def ir_traits(ir: KernelIR) -> frozenset[IrTrait]:
         found.discard("reduction")
     if "reduction" in found:
         found.add("full_reduction" if largest_out <= 16 and largest_in > 16 else "row_reduction")
-    if not found & {"reduction", "contraction", "scan", "transpose", "scatter", "stencil"}:
+    if _reduces_twice(ir, text):
+        found.add("two_reductions")
+    if not found & {"reduction", "contraction", "scan", "transpose", "scatter", "stencil", "pooling"}:
         found.add("elementwise")
     if len(ir.steps) > 1:
         found.add("several_steps")
     if any(t.dtype in _NARROW for t in ir.tensors):
         found.add("packable")
     return frozenset(found)
+
+
+_TWICE = re.compile(
+    r"softmax|log_?sum_?exp|layer_?norm|group_?norm|instance_?norm|varian|std|standardi|cross_?entropy"
+)
+
+
+def _reduces_twice(ir: KernelIR, text: str) -> bool:
+    """Return whether data are reduced again with what a first reduction of them gave: a maximum and then a sum, say."""
+    if _TWICE.search(text):
+        return True
+    reducing = [s for s in ir.steps if _REDUCES.search(s.formula)]
+    inputs = {t.name for t in ir.inputs}
+    return any(
+        set(a.writes) & set(b.reads) and set(a.reads) & set(b.reads) & inputs
+        for a in reducing
+        for b in reducing
+        if a is not b
+    )
 
 
 _REDUCES = re.compile(
@@ -164,6 +185,13 @@ def source_traits(source: str, *, launches: int = 1) -> frozenset[SourceTrait]:
     if launches > 1:
         found.add("several_launches")
     return frozenset(found)
+
+
+def _kernel_traits(kernel: Kernel) -> frozenset[SourceTrait]:
+    """Return the traits of a kernel's text and of its plan: a grid that asks for the device's size is persistent."""
+    found = source_traits(kernel.source, launches=count_launches(kernel))
+    asks = re.search(r"\b(?:num_sms|blocks_per_sm)\b", kernel.plan.model_dump_json())
+    return found | {"persistent"} if asks else found
 
 
 def count_launches(kernel: Kernel) -> int:

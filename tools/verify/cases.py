@@ -223,6 +223,8 @@ def started(
     waiting: dict[tuple[str, ...], Future[Asked]] = {}
 
     def submit(groups: Sequence[Sequence[Case]]) -> None:
+        if len(groups) <= 2 * AT_ONCE:  # all are soon under way: the longest first
+            groups = sorted(groups, key=lambda g: -math.prod(g[0].dims.values()))
         waiting.update({tuple(c.id for c in g): pool.submit(run, g) for g in groups})
 
     asked = 0

@@ -5,7 +5,7 @@ import pytest
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.tools.evolve.strategies import BY_NAME, STRATEGIES
-from cuda_harness.tools.evolve.traits import Evidence, evidence_of, ir_traits, source_traits
+from cuda_harness.tools.evolve.traits import Evidence, SourceTrait, evidence_of, ir_traits, source_traits
 
 
 def ir(
@@ -70,6 +70,59 @@ def test_an_idea_that_is_used_already_is_not_proposed() -> None:
     relu = ir("relu")
     used = Evidence(relu, ir_traits(relu), source_traits=frozenset({"vector", "persistent", "unrolled"}))
     assert not fitting(used)
+
+
+def steps_of(*steps: tuple[str, str, list[str], list[str]]) -> KernelIR:
+    return KernelIR.model_validate({
+        "name": "f", "dims": [{"name": "m", "value": 4096}, {"name": "n", "value": 1024}],
+        "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["m", "n"]},
+                    {"name": "y", "role": "out", "dtype": "float32", "shape": ["m", "n"]}],
+        "intermediates": [{"name": "a", "dtype": "float32", "shape": ["m"]}, {"name": "b", "dtype": "float32", "shape": ["m"]}],
+        "steps": [{"id": f"s{k}", "op": op, "formula": formula, "reads": reads, "writes": writes}
+                  for k, (op, formula, reads, writes) in enumerate(steps)],
+    })  # fmt: skip
+
+
+def test_one_pass_is_an_idea_where_data_are_reduced_again_with_a_first_result() -> None:
+    twice = steps_of(
+        ("reduce", "a[i] = max_j x[i,j]", ["x"], ["a"]),
+        ("reduce", "b[i] = sum_j exp(x[i,j] - a[i])", ["x", "a"], ["b"]),
+        ("scale", "y[i,j] = exp(x[i,j] - a[i]) / b[i]", ["x", "a", "b"], ["y"]),
+    )
+    apart = steps_of(
+        ("reduce", "a[i] = sum_j x[i,j]", ["x"], ["a"]),
+        ("reduce", "b[i] = sum_j x[i,j]**2", ["x"], ["b"]),
+        ("scale", "y[i,j] = x[i,j] * a[i] / b[i]", ["x", "a", "b"], ["y"]),
+    )
+    loops: frozenset[SourceTrait] = frozenset({"row_loops"})
+    assert "online_one_pass" in fitting(Evidence(twice, ir_traits(twice), source_traits=loops))
+    assert "online_one_pass" not in fitting(Evidence(apart, ir_traits(apart), source_traits=loops))
+    row_min = ir("reduce_min", (["m", "n"], ["m"]))
+    assert "online_one_pass" not in fitting(Evidence(row_min, ir_traits(row_min), source_traits=loops))
+
+
+def test_windows_that_share_nothing_are_not_staged() -> None:
+    pool, stencil = ir("max_pool2d"), ir("stencil")
+    assert "shared_tiling" not in fitting(Evidence(pool, ir_traits(pool)))
+    assert "shared_tiling" in fitting(Evidence(stencil, ir_traits(stencil)))
+
+
+def test_a_grid_of_the_devices_size_and_a_last_block_are_known() -> None:
+    dot = ir("reduce_sum", (["m", "n"], []))
+    step = {"launch": "k", "grid": ["num_sms * 2"], "block": [256], "args": []}
+    plan = LaunchPlan.model_validate({"steps": [step]})
+    last_block = 'extern "C" __global__ void k() { __threadfence(); }'
+    found = fitting(evidence_of(dot, Kernel(source=last_block, plan=plan), None))
+    assert not found & {"persistent_grid", "two_stage_reduction"}
+    plain = LaunchPlan.model_validate({"steps": [{**step, "grid": ["cdiv(m * n, 256)"]}]})
+    found = fitting(evidence_of(dot, Kernel(source="", plan=plain), None))
+    assert {"persistent_grid", "two_stage_reduction"} <= found
+
+
+def test_blocks_that_fit_at_once_have_nothing_to_stride_over() -> None:
+    relu = ir("relu")
+    assert BY_NAME["persistent_grid"].fits(Evidence(relu, ir_traits(relu), metrics={"threads": 4e6}))
+    assert not BY_NAME["persistent_grid"].fits(Evidence(relu, ir_traits(relu), metrics={"threads": 65_536.0}))
 
 
 def test_a_measured_bound_rules_out_what_would_not_move_it() -> None:
