@@ -36,6 +36,10 @@ _PATIENCE = 12
 """Runs in a row that reach nothing new before the search for sizes ends."""
 _BATCH = 6
 _CROWDS = 2
+_BESIDE = (37, 17, 9, 5, 3, 2)
+"""What the other dims are where one is long: as many as the work allows."""
+_TILES = 67
+"""Four turns of a tile of 16 and two of 32 along one dim, where so many dims are free that chance seldom makes it."""
 _CROWD = 100_000
 """Threads of one run in check mode beyond which a smaller size is looked for: each costs a microsecond to start."""
 _FEW = 8
@@ -115,7 +119,11 @@ def _busy(climb: Climb, done: Sequence[Case]) -> list[Planned]:
     largest = [c.dims for c in shapes if work(climb.ir, c.dims) <= _TURNS_WORK][-1:]
     threads = max((n for n in climb.tunables if n <= 1024), default=256)
     some = {d.name: min(around(d, (17, 37, 61), most=64), key=lambda n: abs(n - 37)) for d in climb.ir.dims}
-    wide = [_wide(climb, some, d, threads) for d in climb.ir.dims if not d.fixed]
+    free = [d for d in climb.ir.dims if not d.fixed]
+    wide = [
+        *(_wide(climb, d, threads) for d in free),
+        *(_along(climb, d, _TILES) for d in free if len(free) > 2),
+    ]
     least = {d.name: d.value if d.fixed else around(d, (1,), most=64)[0] for d in climb.ir.dims}
     last = next((d for d in reversed(climb.ir.dims) if not d.fixed), None)
     some_more = [{**least, last.name: n} for n in (3, 5) if last.admits(n)] if last is not None else []
@@ -136,14 +144,28 @@ def _busy(climb: Climb, done: Sequence[Case]) -> list[Planned]:
     ]  # fmt: skip
 
 
-def _wide(climb: Climb, some: Sizes, dim: Dim, threads: int) -> Sizes:
+def _wide(climb: Climb, dim: Dim, threads: int) -> Sizes:
     """Return sizes with four turns of a block's threads along one dim; one turn, where each element is a block of its own."""
-    found = [{**some, dim.name: min(around(dim, (turns * threads + 2,), most=MOST))} for turns in (4, 1)]
-    program = program_for(climb, found[0], {})
-    if isinstance(program, PlanFault):
-        return found[0]
-    started = sum(math.prod(op.grid) * math.prod(op.block) for op in program.ops if isinstance(op, LaunchOp))
-    return found[1] if started > _CROWD else found[0]
+    sizes = _along(climb, dim, 4 * threads + 2)
+    program = program_for(climb, sizes, {})
+    launches = (
+        [] if isinstance(program, PlanFault) else [op for op in program.ops if isinstance(op, LaunchOp)]
+    )
+    crowd = sum(math.prod(op.grid) * math.prod(op.block) for op in launches) > _CROWD
+    return {**sizes, dim.name: min(around(dim, (threads + 2,), most=MOST))} if crowd else sizes
+
+
+def _along(climb: Climb, dim: Dim, length: int) -> Sizes:
+    """Return sizes with one long dim, the others as large as a run in check mode bears: five of 37 would be beyond it."""
+    sizes: Sizes = {}
+    for least in _BESIDE:
+        sizes = {
+            d.name: min(around(d, (least,), most=64), key=lambda n: abs(n - least)) for d in climb.ir.dims
+        }
+        sizes[dim.name] = min(around(dim, (length,), most=MOST))
+        if work(climb.ir, sizes) <= _FURTHER_WORK:
+            break
+    return sizes
 
 
 def _counted(climb: Climb) -> list[str]:
