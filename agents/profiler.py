@@ -21,6 +21,7 @@ from cuda_harness.state.results import (
 )
 
 if TYPE_CHECKING:
+    from cuda_harness.tools.execute.protocol import Program
     from cuda_harness.tools.profile.session import Clock
     from cuda_harness.tools.profile.timing import Baseline
 
@@ -44,7 +45,7 @@ def profile_kernel(state: ProfilerView, runtime: Runtime[RunContext]) -> StateUp
             bench = bench or _Bench(services, state, clock)
             timing, profile = bench.measure(attempt)
         else:
-            timing, profile = _unmeasured(attempt, state)
+            timing, profile = _unmeasured(services, attempt, state)
         profile = _explained(services, state, attempt, (timing, profile))
         folder = services.folder.attempt_dir(attempt.id)
         services.folder.write_json(f"{folder}/timing.json", timing.model_dump(mode="json"))
@@ -122,13 +123,34 @@ def _is_spent(services: Services) -> bool:
     return False
 
 
-def _unmeasured(attempt: Attempt, state: ProfilerView) -> Measured:
+def _unmeasured(services: Services, attempt: Attempt, state: ProfilerView) -> Measured:
     from cuda_harness.tools.profile.diagnose import static_profile
 
     verdict = attempt.verdict
     if verdict is None:
         return TimingNotMeasured(reason="the kernel was not judged"), static_profile((), state.ir)
-    return TimingNotMeasured(reason=why_untimed(verdict)), static_profile(verdict.kernels, state.ir)
+    program = _program_of(services, attempt, state)
+    profile = static_profile(verdict.kernels, state.ir, program=program)
+    return TimingNotMeasured(reason=why_untimed(verdict)), profile
+
+
+def _program_of(services: Services, attempt: Attempt, state: ProfilerView) -> "Program | None":
+    """Return what an attempt launches at the target, `None` where it cannot be told."""
+    from cuda_harness.tools.ir.placement import expand_on
+    from cuda_harness.tools.ir.program import PlanFault
+    from cuda_harness.tools.toolchain.source import inspect
+
+    if state.ir is None:
+        return None
+    try:
+        kernel = services.folder.load_kernel(attempt.id)
+    except ConfigError:
+        return None
+    made = expand_on(
+        services.executor, kernel, state.ir, dims=state.ir.target_dims, scalars={},
+        kernels=inspect(kernel.source).kernels, arch=state.target or services.target,
+    )  # fmt: skip
+    return None if isinstance(made, PlanFault) else made
 
 
 def _explained(services: Services, state: ProfilerView, attempt: Attempt, known: Measured) -> Profile:

@@ -8,7 +8,7 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Bound, InstructionMix, KernelFacts, Profile, Timing
 from cuda_harness.tools.execute.protocol import LaunchOp, Program
 from cuda_harness.tools.profile.ceilings import Ceilings
-from cuda_harness.tools.profile.counters import Counters, performance_score
+from cuda_harness.tools.profile.counters import Counters, launched, performance_score
 from cuda_harness.tools.profile.facts import mix_metrics, static_metrics, theoretical_occupancy, widest_load
 from cuda_harness.tools.profile.floor import rate_for
 
@@ -44,6 +44,14 @@ class Known:
     """Why there are no counters."""
     num_sms: int | None = None
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def live(self) -> list[KernelFacts]:
+        """Facts of the kernels that run at the target; of all where the program is not known."""
+        if self.program is None:
+            return list(self.kernels)
+        names = set(launched(self.program.ops))
+        return [k for k in self.kernels if k.name in names]
 
 
 @dataclass(frozen=True)
@@ -83,14 +91,15 @@ def profile_of(known: Known) -> Profile:
 
 
 def static_profile(
-    kernels: Sequence[KernelFacts], ir: KernelIR | None, *, mixes: Sequence[InstructionMix] = ()
-) -> Profile:
+    kernels: Sequence[KernelFacts], ir: KernelIR | None, *, mixes: Sequence[InstructionMix] = (),
+    program: Program | None = None,
+) -> Profile:  # fmt: skip
     """Return what compiler facts and the IR's cost tell; the bound is `unknown`, since nothing was measured.
 
     Metrics: `KERNEL.registers`, `KERNEL.shared_bytes` ... per entry as ptxas reports them, and of the whole
     problem at the target size `flops`, `bytes` and `flops_per_byte`. A fact that is not known has no entry.
     """
-    return profile_of(Known(ir, kernels, mixes, reason="nothing was measured on a GPU"))
+    return profile_of(Known(ir, kernels, mixes, program, reason="nothing was measured on a GPU"))
 
 
 def _launch_metrics(known: Known) -> dict[str, float]:
@@ -279,7 +288,7 @@ def _best_score(counters: Counters) -> float | None:
 def _sentence(
     known: Known, metrics: Mapping[str, float], finding: _Finding | None, headroom: float | None
 ) -> str:
-    spilled = [k.name for k in known.kernels if (k.spill_store_bytes or 0) + (k.spill_load_bytes or 0) > 0]
+    spilled = [k.name for k in known.live if (k.spill_store_bytes or 0) + (k.spill_load_bytes or 0) > 0]
     parts = [f"registers spill to memory in {', '.join(spilled)}"] if spilled else []
     if finding is not None:
         first = (
@@ -287,7 +296,7 @@ def _sentence(
         )
         room = f"at most {headroom:.2f} times faster by the measured ceilings" if headroom is not None else ""
         return "; ".join(p for p in (first, *finding.evidence[1:2], *parts, room, finding.advice) if p)
-    most = max((k.registers for k in known.kernels if k.registers is not None), default=None)
+    most = max((k.registers for k in known.live if k.registers is not None), default=None)
     if most is not None:
         parts.append(f"up to {most} registers a thread")
     if "flops_per_byte" in metrics:

@@ -120,6 +120,13 @@ def test_headroom_is_the_distance_to_the_floor() -> None:
     assert profile.roofline["flops_per_byte"] == pytest.approx(1 / 8)
 
 
+def test_a_kernel_that_does_not_run_at_the_target_says_nothing_of_it() -> None:
+    idle = KernelFacts(name="for_other_sizes", registers=200, spill_store_bytes=8)
+    said = static_profile((*FACTS, idle), IR, program=program()).sentence
+    assert "up to 32 registers" in said
+    assert "spill" not in said
+
+
 def test_without_any_measurement_the_bound_is_unknown() -> None:
     profile = static_profile(FACTS, IR)
     assert (profile.rung, profile.bound, profile.headroom) == ("cubin", "unknown", None)
