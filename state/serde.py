@@ -114,8 +114,10 @@ def canonical_json(value: Any) -> str:  # noqa: ANN401 - any JSON value or model
 
 
 def clipped(text: str, most: int) -> str:
-    """Return a text on one line of at most so many characters, cut between words."""
-    return textwrap.shorten(text, most, placeholder=" ...")
+    """Return a text on one line of at most so many characters, cut between words where there are any."""
+    found = textwrap.shorten(text, most, placeholder=" ...")
+    line = " ".join(text.split())
+    return found if len(found) > most // 2 or len(line) <= most else line[: most - 4] + " ..."
 
 
 def sha256(value: Any) -> str:  # noqa: ANN401 - any JSON value, model, text or bytes

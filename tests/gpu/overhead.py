@@ -92,7 +92,7 @@ class Bench:
         }  # fmt: skip
 
     def time(self, gpu: CudaExecutor, kernel: Kernel) -> tuple[float, float] | None:
-        """Return wall seconds of a short timing session and the width of its interval, `None` when it did not work."""
+        """Return wall seconds of a short timing session and half the width of its interval relative to the median, `None` when it did not work."""
         cases = self.suite.cases("target")[:1]
         program = expand(
             self.ir, kernel.plan, dims=self.ir.target_dims, scalars=cases[0].scalars, tunables=None,

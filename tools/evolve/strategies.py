@@ -110,7 +110,7 @@ def _striding(e: Evidence) -> str:
         bound=("launch", "latency", "memory"),
     )(e)
     threads = e.metric("threads")
-    return "" if threads is not None and threads <= _AT_ONCE else fits
+    return "" if threads is not None and threads <= _RESIDENT else fits
 
 
 def _fusable(e: Evidence) -> str:
@@ -119,8 +119,8 @@ def _fusable(e: Evidence) -> str:
     return ""
 
 
-_AT_ONCE = 132 * 2048
-"""Threads that an H100 holds at once."""
+_RESIDENT = 132 * 2048
+"""Threads that an H100 holds at once; most other devices hold fewer, and have the idea proposed more rarely than they might."""
 _MATRIX: tuple[IrTrait, ...] = ("contraction",)
 _REDUCING: tuple[IrTrait, ...] = ("row_reduction", "full_reduction")
 

@@ -40,7 +40,7 @@ _SOURCE: tuple[tuple[SourceTrait, str], ...] = (
     ("unrolled", r"#\s*pragma\s+unroll"),
     ("padded", r"\[\s*\w+\s*\]\s*\[\s*\w+\s*\+\s*1\s*\]"),
     ("lookback", r"look_?back"),
-    ("ticket", r"\b__threadfence\b|\bthread_fence\b|\batomicInc\b|\bacq_rel\b|memory_order_acq_rel"),
+    ("ticket", r"\b__threadfence(?:_system)?\b|thread_fence\b|\batomicInc\b|acq_rel\b"),
     ("row_loops", r"\bfor\s*\("),
 )  # fmt: skip
 
@@ -124,7 +124,7 @@ def ir_traits(ir: KernelIR) -> frozenset[IrTrait]:
 
 
 _TWICE = re.compile(
-    r"softmax|log_?sum_?exp|layer_?norm|group_?norm|instance_?norm|varian|std|standardi|cross_?entropy"
+    r"softmax|log_?sum_?exp|layer_?norm|group_?norm|instance_?norm|varian|\bstd(?:dev)?\b|_std\b|standard_?dev|standardi|cross_?entropy"
 )
 
 

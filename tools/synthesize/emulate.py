@@ -26,7 +26,6 @@ _CONTRACTIONS = frozenset(
 _KEY = "__significant_bits__"
 """The scalar by which a question asks a narrowing text for fewer bits; the reference does not see it."""
 _SINGLE = """
-
 def _single(value):
     import numpy
     wide = isinstance(value, (numpy.ndarray, numpy.floating)) and value.dtype == numpy.dtype("f8")
@@ -59,17 +58,25 @@ def in_float32(source: str) -> str:
 
 
 def all_in_float32(source: str) -> str:
-    """Return `in_float32`'s text with the result of each operation and call in float32 too.
+    """Return `in_float32`'s text with what operators and calls give in float32 too.
 
-    NumPy's own scalars are float64 (`np.sqrt(2.0)`) and would lift what they touch. The text is never run here.
+    NumPy's own scalars are float64 (`np.sqrt(2.0)`) and would lift what they touch. What is added to in place keeps its
+    type, since others may see it. The text is never run here.
     """
     source = in_float32(source)
     try:
         tree = _Singles().visit(parse_python(source))
-        source = ast.unparse(ast.fix_missing_locations(tree))
+        head = next((k for k, part in enumerate(tree.body) if not _is_head(part)), len(tree.body))
+        tree.body[head:head] = ast.parse(_SINGLE).body
+        return ast.unparse(ast.fix_missing_locations(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return source
-    return source + "\n" + _SINGLE
+
+
+def _is_head(part: ast.stmt) -> bool:
+    """Return whether a statement must stay before all others: the docstring, an import from the future."""
+    future = isinstance(part, ast.ImportFrom) and part.module == "__future__"
+    return future or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
 
 
 def narrowing(source: str) -> str:
@@ -93,6 +100,14 @@ def emulation(ir: KernelIR, question: Question, name: str) -> Question:
 
 
 class _Singles(ast.NodeTransformer):
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.body = [self.visit(part) for part in node.body]  # not its annotations: `dict[str, int | float]`
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.value = self.visit(node.value) if node.value is not None else None
+        return node
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         return ast.Call(func=ast.Name(id="_single", ctx=ast.Load()), args=[node], keywords=[])

@@ -248,7 +248,7 @@ def _given(
 
 
 def _chain(shape: tuple[int, ...], high: int) -> Array:
-    """Return places that each lead to the next: with offsets of even rows a path through all nodes, deeper than any drawn.
+    """Return places that each lead to the next: with offsets of even rows a path through all rows that own one, deeper than any drawn.
 
     The owner of entry `e` of `m` is row `e * high // m`; the entry names the owner of the one after it.
     """

@@ -1,5 +1,6 @@
 """A suite: all that judges kernels of one IR; its cases, their inputs and truths, and who vouches for them."""
 
+import contextlib
 import json
 import time
 import zlib
@@ -118,6 +119,10 @@ class Suite:
         """Make further cases part of stage `values`, here and in every later suite of the same folder."""
         self._further = (*self._further, *cases)
         self._keep("further.json", [c.model_dump(mode="json") for c in self._further])
+
+    def left_out(self, cases: Iterable[Case]) -> list[Case]:
+        """Return those of the cases by which nobody is judged."""
+        return [c for c in cases if self._is_left_out(c)]
 
     def leave_out(self, cases: Sequence[Case], why: str) -> None:
         """Judge nobody by these cases, here and in every later suite of the same folder."""
@@ -326,10 +331,10 @@ class Suite:
         inputs = self.inputs(case)
         near = [nearby(self.ir, inputs, case, k) for k in range(_NEARBY)]
         questions = [Question(n, case.dims, case.scalars) for n in near]
-        exact, single = (
-            self.ask_each(self.reference, questions),
-            self.ask_each(all_in_float32(self.reference), questions),
-        )
+        large = 8 * elements(self.ir, case.dims) > _LARGE_BYTES
+        with self._large.asking if large else contextlib.nullcontext():
+            exact = self.ask_each(self.reference, questions)
+            single = self.ask_each(all_in_float32(self.reference), questions)
         if isinstance(exact, ReferenceFault) or isinstance(single, ReferenceFault):
             return None
         return lent(self.ir, answer, exact, single)

@@ -5,7 +5,7 @@ import os
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,11 @@ _HELD_BYTES = 4 << 30
 PERTURBED = 2
 """Perturbed forms of each case that are asked besides the case itself."""
 _NEAR = 1e-3
-_MOST_LENT, _SHARE_LENT = 1e-3, 0.25
-"""The comparison allows sixteen times the sensitivity: four times the error that float32 arithmetic makes."""
+"""Share of itself by which a value is at most smaller nearby."""
+_TIMES = 4.0
+"""How many times the error that float32 arithmetic makes nearby an element is lent."""
+_MOST_LENT = 2e-3
+"""Most that is lent, as a share of an element and of what elements usually are."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Answer:
     arrays: dict[str, Array]
     defined: dict[str, Array]
     sensitivity: dict[str, Array]
+    slack: dict[str, Array] = field(default_factory=dict)
+    """What elements are lent where an outlying output is looked at again; never stored."""
 
 
 Compare = Callable[
@@ -122,28 +127,37 @@ def nearby(ir: KernelIR, inputs: Mapping[str, Array], case: Case, number: int) -
 def lent(
     ir: KernelIR, answer: Answer, exact: Sequence[Truth | None], single: Sequence[Truth | None]
 ) -> Answer:
-    """Return an answer whose sensitivity covers how far float32 arithmetic was from the truth nearby.
+    """Return an answer that lends each element four times the error that float32 arithmetic makes nearby.
 
-    Bounded by `_MOST_LENT` of an element and of what elements usually are: a wrong value is further away than that.
+    No more than `most_lent` does, and nothing to the other elements.
     """
-    sensitivity = dict(answer.sensitivity)
-    for tensor in ir.outputs:
-        if tensor.dtype not in FLOATS:
-            continue
-        name = tensor.name
+    slack = {}
+    for name, most in most_lent(ir, answer).slack.items():
         with np.errstate(all="ignore"):
             apart = [
                 np.abs(s.arrays[name].astype(np.float64) - e.arrays[name])
                 for e, s in zip(exact, single, strict=True)
                 if e is not None and s is not None and s.arrays[name].shape == e.arrays[name].shape
             ]
-        truth = np.abs(np.where(np.isfinite(answer.arrays[name]), answer.arrays[name], 0.0))
-        if apart and truth.size:
-            error = np.max(np.nan_to_num(np.array(apart), nan=0.0, posinf=0.0, neginf=0.0), axis=0)
-            error = np.minimum(error, _MOST_LENT * (truth + usual(truth, root_mean_square(truth))))
-            old = sensitivity.get(name, np.zeros(truth.shape))
-            sensitivity[name] = np.maximum(np.nan_to_num(old), _SHARE_LENT * error)
-    return Answer(answer.arrays, answer.defined, sensitivity)
+        if apart:
+            slack[name] = np.minimum(_TIMES * np.max(_finite(np.array(apart)), axis=0), most)
+    return replace(answer, slack=slack)
+
+
+def most_lent(ir: KernelIR, answer: Answer) -> Answer:
+    """Return an answer that lends all that may be lent: what is wrong by that too need not be asked about."""
+    slack = {}
+    for tensor in ir.outputs:
+        truth = answer.arrays[tensor.name]
+        if tensor.dtype in FLOATS and truth.size:
+            size = np.abs(_finite(truth))
+            bound = _MOST_LENT * (size + usual(size, root_mean_square(size)))
+            slack[tensor.name] = np.where(np.isfinite(truth), bound, 0.0)
+    return replace(answer, slack=slack)
+
+
+def _finite(values: Array) -> Array:
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 def unusable(ir: KernelIR, truth: Truth) -> str | None:

@@ -29,6 +29,7 @@ from cuda_harness.tools.execute.protocol import (
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.reference import ReferenceFault
 from cuda_harness.tools.synthesize.suite import Answer
+from cuda_harness.tools.synthesize.truths import most_lent
 from cuda_harness.tools.verify.climb import (
     Climb,
     Ending,
@@ -63,7 +64,7 @@ Ask = Callable[[Sequence[Case]], Asked]
 
 def expected_of(answer: Answer) -> Expected:
     """Return an answer of the suite as what a comparison expects."""
-    return Expected(answer.arrays, answer.defined, answer.sensitivity)
+    return Expected(answer.arrays, answer.defined, answer.sensitivity, answer.slack)
 
 
 def fault_of(fault: ReferenceFault) -> Failure:
@@ -316,7 +317,9 @@ def _compare_calls(
                 )
         found = compare_outputs(climb.ir, case.dims, call.arrays, expected_of(answer), inputs=inputs)
         if isinstance(found, Mismatch) and found.class_ != "nonfinite":
-            lending = climb.suite.lending(case, answer)
+            most = expected_of(most_lent(climb.ir, answer))
+            hopeless = compare_outputs(climb.ir, case.dims, call.arrays, most, inputs=inputs)
+            lending = None if isinstance(hopeless, Mismatch) else climb.suite.lending(case, answer)
             if lending is not None:
                 again = compare_outputs(climb.ir, case.dims, call.arrays, expected_of(lending), inputs=inputs)
                 found = found if isinstance(again, Mismatch) else again

@@ -13,9 +13,11 @@ from cuda_harness.tools.execute.dtypes import np_dtype
 from cuda_harness.tools.verify.tolerance import (
     SMALLEST,
     UNIT_ROUNDOFF,
+    Tolerance,
     exponent_argument,
     root_mean_square,
     tolerance,
+    with_slack,
 )
 
 Array = NDArray[Any]
@@ -31,6 +33,8 @@ class Expected:
     """Masks of the elements that the request defines; absent: all."""
     sensitivity: dict[str, Array] = field(default_factory=dict)
     """By float output: how far one float32 roundoff (2**-24) in the inputs moves each element."""
+    slack: dict[str, Array] = field(default_factory=dict)
+    """By float output: what each element is lent beside its derived tolerance; a stated one stays as it is."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,13 @@ def _one(
         case "packed_u8":
             return _packed(tensor, rule, actual, truth, mask)
         case "close" if tensor.dtype in FLOATS:
-            sense = expected.sensitivity.get(tensor.name)
-            return _close(ir, tensor, dims, actual, truth, mask, sense, exponent_argument(ir, inputs))
+            argument = exponent_argument(ir, inputs)
+            allowed = tolerance(ir, tensor, dims, truth, expected.sensitivity.get(tensor.name), argument)
+            derived = rule.rtol is None and rule.atol is None
+            slack = expected.slack.get(tensor.name) if derived else None
+            if slack is not None:
+                allowed = with_slack(allowed, truth, slack)
+            return _close(ir, tensor, actual, truth, mask, allowed)
         case "close" if tensor.dtype != "bool" and (rule.atol or rule.rtol):
             return _near_integers(tensor, rule, actual, truth, mask)
         case _:
@@ -125,9 +134,8 @@ def _near_integers(
 
 
 def _close(
-    ir: KernelIR, tensor: Tensor, dims: Mapping[str, int], actual: Array, truth: Array, mask: Array | None,
-    sensitivity: Array | None, argument: float = 0.0,
-) -> float | Mismatch:  # fmt: skip
+    ir: KernelIR, tensor: Tensor, actual: Array, truth: Array, mask: Array | None, allowed: Tolerance
+) -> float | Mismatch:
     value = actual.astype(np.float64)
     rounded = truth.astype(np_dtype(tensor.dtype)).astype(np.float64)
     finite = np.isfinite(rounded)
@@ -137,7 +145,6 @@ def _close(
         stray &= mask
     if stray.any():
         return _failed(tensor, actual, truth, stray, "nonfinite")
-    allowed = tolerance(ir, tensor, dims, truth, sensitivity, argument)
     error = np.abs(np.where(finite, value, 0.0) - np.where(finite, truth, 0.0))
     wrong = ~(error <= allowed.element) & finite
     found = _verdict(tensor, actual, truth, wrong, mask)
@@ -223,7 +230,7 @@ def _set(
         plain = tensor.model_copy(update={"compare": None})
         sense = expected.sensitivity.get(tensor.name)
         lent = np.full(b.shape, float(np.max(sense)) if sense is not None and sense.size else 0.0)
-        return _close(ir, plain, dims, a, b, None, lent)
+        return _close(ir, plain, a, b, None, tolerance(ir, plain, dims, b, lent))
     return _verdict(tensor, a, b, a != b, None) or 0.0
 
 

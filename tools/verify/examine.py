@@ -57,9 +57,6 @@ def examine_bundle(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failur
     words = formulas.reason if against is None else f"differ where an edge rule may apply: {against.message}"
     plants = f"{len(examined.plants)} wrong outputs planted and rejected, {len(examined.honest)} honest ones accepted"
     votes = {"quorum": "not measured: a bundle has one reference", "formulas": words, "plants": plants}
-    left_out = [n for n, why in examined.skipped.items() if why == BEYOND_FLOAT]
-    if left_out:
-        votes["left_out"] = f"{', '.join(left_out)}: {BEYOND_FLOAT}"
     return examined.model_copy(update={"votes": {**examined.votes, **votes}})
 
 
@@ -87,7 +84,11 @@ def examine_suite(suite: Suite, tunables: Sequence[int]) -> SuiteProof | Failure
     same = _identity(suite.ir, proof)
     if same is not None:
         return _oracle(same, "reference.py or ir.json")
-    return proof if proof.passed else _weakness(suite, proof)
+    if not proof.passed:
+        return _weakness(suite, proof)
+    left_out = [n for n, why in proof.skipped.items() if why == BEYOND_FLOAT]
+    told = {"left_out": f"{', '.join(left_out)}: {BEYOND_FLOAT}"} if left_out else {}
+    return proof.model_copy(update={"votes": {**proof.votes, **told}})
 
 
 def _weakness(suite: Suite, proof: SuiteProof) -> Failure:

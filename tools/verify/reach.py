@@ -51,9 +51,13 @@ def foreseen(climb: Climb, done: Sequence[Case]) -> list[Planned]:
     further = beyond(climb.kernel, climb.ir, budget=_FURTHER_WORK)
     crowds = [c for c in (_crowded(climb, s) for s in further) if c not in further]
     sizes = [s for s in (*further, *crowds[:_CROWDS]) if work(climb.ir, s) <= _FURTHER_WORK]
-    return [
+    found = [
         *_busy(climb, done),
         *(Planned(_at(done, s, "normal"), poison=n, limit_s=_RUN_S) for n, s in enumerate(sizes)),
+    ]
+    # The same sizes may be wanted in another order, or with another number of multiprocessors: each is a case of its own.
+    return [
+        replace(p, case=p.case.model_copy(update={"id": f"{p.case.id}-{k}"})) for k, p in enumerate(found)
     ]
 
 
@@ -113,7 +117,7 @@ def _busy(climb: Climb, done: Sequence[Case]) -> list[Planned]:
 
     One to seven elements are less than a vector, or one vector and a tail. What idle warps leave in shared memory is
     zero each time, and a race that writes the same value is none; where the plan asks, there is one multiprocessor.
-    Those of many blocks are run in mixed order: few blocks are together then, and get in each other's way.
+    Those of many blocks are run in mixed order, in which few blocks of few threads are together and get in each other's way.
     """
     shapes = climb.suite.cases("shapes", tunables=climb.tunables)
     largest = [c.dims for c in shapes if work(climb.ir, c.dims) <= _TURNS_WORK][-1:]

@@ -5,7 +5,7 @@ import threading
 import time
 from typing import Any
 
-from cuda_harness.state.errors import HarnessError, StateError
+from cuda_harness.state.errors import StateError
 from cuda_harness.state.results import (
     CompileEnvironment,
     CompileRejected,
@@ -118,7 +118,7 @@ def _build_beside(climb: Climb, macros: dict[str, int]) -> None:
         fast_math = climb.kernel.plan.compile.fast_math
 
         def beside() -> None:
-            with contextlib.suppress(HarnessError):
+            with contextlib.suppress(Exception):  # it is built again where it first runs, and says so there
                 build(climb.kernel.source, macros, "check", fast_math=fast_math)
 
         climb.building = threading.Thread(target=beside, daemon=True)
@@ -198,7 +198,7 @@ def tiny_stage(climb: Climb) -> str:
     cases = climb.suite.cases("tiny", tunables=climb.tunables)
     ahead = foreseen(climb, cases)
     if climb.building is not None:
-        climb.building.join()
+        climb.building.join(max(0.0, climb.deadline - time.monotonic()))
     with started(climb, [*map(Planned, cases), *ahead], climb.checker) as ask:
         detail = run_cases(climb, "tiny", cases, climb.checker, "check", ask=ask)
         covered = climb.covered

@@ -152,6 +152,13 @@ def tolerance(
     return Tolerance(element, norm, unit)
 
 
+def with_slack(allowed: Tolerance, expected: Array, slack: Array) -> Tolerance:
+    """Return bounds with `slack` added to those of the elements, and its root mean square to that of the norm."""
+    rms = root_mean_square(np.where(np.isfinite(expected), expected, 0.0))
+    norm = allowed.norm + (root_mean_square(slack) / rms if rms > 0 else 0.0)
+    return Tolerance(allowed.element + slack, norm, allowed.unit)
+
+
 def usual(magnitude: Array, rms: float) -> float:
     """Return the size that elements usually have: the RMS, unless a few huge elements make it.
 

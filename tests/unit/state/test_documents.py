@@ -6,6 +6,7 @@ import pytest
 from cuda_harness.state.errors import ConfigError
 from cuda_harness.state.ir import Dim, KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
+from cuda_harness.state.serde import clipped
 
 IR = {
     "name": "axpy",
@@ -139,3 +140,19 @@ def test_unreadable_files_are_clear_errors(tmp_path: Path) -> None:
     (tmp_path / "l.json").write_text("[1]")
     with pytest.raises(ConfigError, match="not a valid"):
         KernelIR.read(tmp_path / "l.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "kept"),
+    [
+        ("short  text", 40, "short text"),
+        ("one two three four", 12, "one two ..."),
+        ("a" * 50, 20, "a" * 16 + " ..."),
+        ("\u884c\u5217\u306e\u7a4d" * 20, 20, ("\u884c\u5217\u306e\u7a4d" * 4) + " ..."),
+        ("", 10, ""),
+    ],
+)
+def test_a_text_is_cut_between_words_where_there_are_any(text: str, most: int, kept: str) -> None:
+    found = clipped(text, most)
+    assert found == kept
+    assert len(found) <= most

@@ -119,6 +119,18 @@ def test_a_grid_of_the_devices_size_and_a_last_block_are_known() -> None:
     assert {"persistent_grid", "two_stage_reduction"} <= found
 
 
+@pytest.mark.parametrize(
+    "fence", ["cuda::atomic_thread_fence(cuda::memory_order_release)", "__threadfence_system()", 'asm("atom.acq_rel.gpu")']
+)  # fmt: skip
+def test_a_last_block_is_known_by_any_fence(fence: str) -> None:
+    assert "ticket" in source_traits(f"void k() {{ {fence}; }}")
+
+
+def test_a_name_with_std_in_it_is_no_deviation() -> None:
+    assert "two_reductions" not in ir_traits(ir("std_numeric_limits"))
+    assert "two_reductions" in ir_traits(ir("row_std"))
+
+
 def test_blocks_that_fit_at_once_have_nothing_to_stride_over() -> None:
     relu = ir("relu")
     assert BY_NAME["persistent_grid"].fits(Evidence(relu, ir_traits(relu), metrics={"threads": 4e6}))

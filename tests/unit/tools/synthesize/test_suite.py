@@ -15,7 +15,7 @@ from cuda_harness.tools.synthesize.influence import influence
 from cuda_harness.tools.synthesize.proof import prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
 from cuda_harness.tools.synthesize.suite import Answer, Disagreement, Suite
-from cuda_harness.tools.synthesize.truths import LargeTruths
+from cuda_harness.tools.synthesize.truths import LargeTruths, most_lent
 from cuda_harness.tools.verify.cases import expected_of
 from cuda_harness.tools.verify.compare import Agreement, Mismatch, compare_outputs
 from cuda_harness.tools.verify.examine import comparer
@@ -377,20 +377,31 @@ def test_a_chain_leads_from_the_first_node_as_far_as_there_are_entries(
     assert len(seen) >= min(n, m)
 
 
-GELU = """
+PLAIN = """
 import numpy as np
 from scipy.special import erf
 def reference(inputs, dims, scalars):
     t = inputs['x'].astype(np.float64)
     return {'y': 0.5 * t * (1 + erf(t / np.sqrt(2.0)))}
 """
+ANNOTATED = '''"""GELU."""
+from __future__ import annotations
+import numpy as np
+from scipy.special import erf
+ROOT = np.sqrt(2.0)
+def reference(inputs: dict[str, np.ndarray], dims: dict[str, int], scalars: dict[str, int | float | bool]) -> dict[str, np.ndarray]:
+    t: np.ndarray = inputs["x"].astype(np.float64)
+    return {"y": 0.5 * t * (1 + erf(t / ROOT))}
+'''
+EVALUATED = ANNOTATED.replace("from __future__ import annotations\n", "")
 
 
+@pytest.mark.parametrize("reference", [PLAIN, ANNOTATED, EVALUATED])
 @pytest.mark.parametrize(
     ("error", "right"), [(5e-8, True), (-4e-8, True), (1e-6, False), (-3e-7, False), (1e-3, False)]
 )
 def test_an_element_whose_terms_cancel_is_lent_what_float32_arithmetic_loses(
-    runner: ReferenceRunner, error: float, right: bool
+    runner: ReferenceRunner, reference: str, error: float, right: bool
 ) -> None:
     """Near -1 the error function in float32 is exact to 6e-8, which is a thousandth of what is left of 1 + erf."""
     ir = KernelIR.model_validate({
@@ -398,7 +409,7 @@ def test_an_element_whose_terms_cancel_is_lent_what_float32_arithmetic_loses(
         "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["n"]},
                     {"name": "y", "role": "out", "dtype": "float32", "shape": ["n"]}],
     })  # fmt: skip
-    suite = Suite(ir, GELU, runner=runner, seed=1)
+    suite = Suite(ir, reference, runner=runner, seed=1)
     case = Case(id="c", stage="values", dims={"n": 1}, scalars={}, regime="normal", seed=4)
     x = np.array([-3.5], dtype=np.float32)
     suite.inputs = lambda _: {"x": x}  # type: ignore[method-assign]
@@ -411,3 +422,34 @@ def test_an_element_whose_terms_cancel_is_lent_what_float32_arithmetic_loses(
     found = [compare_outputs(ir, case.dims, got, expected_of(a), inputs={"x": x}) for a in (answer, lending)]
     assert isinstance(found[0], Mismatch)
     assert isinstance(found[1], Agreement) is right
+
+
+POLES = """
+import numpy as np
+def reference(inputs, dims, scalars):
+    with np.errstate(all="ignore"):
+        return {'y': 1 / (inputs['x'].astype(np.float64) - 0.5)}
+"""
+
+
+def test_an_infinite_truth_lends_the_others_nothing(runner: ReferenceRunner) -> None:
+    ir = KernelIR.model_validate({
+        "name": "poles", "dims": [{"name": "n", "value": 64}],
+        "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["n"]},
+                    {"name": "y", "role": "out", "dtype": "float32", "shape": ["n"]}],
+        "numerics": {"precision": "strict", "nonfinite": "propagate", "deterministic": False, "fast_math": False},
+    })  # fmt: skip
+    suite = Suite(ir, POLES, runner=runner, seed=1)
+    case = Case(id="c", stage="values", dims={"n": 64}, scalars={}, regime="ties", seed=4)
+    answers = suite.answers([case])
+    assert isinstance(answers, dict)
+    answer = answers["c"]
+    assert np.isinf(answer.arrays["y"]).any()
+    inputs = suite.inputs(case)
+    got = {"y": (answer.arrays["y"] * 1.001).astype(np.float32)}
+    lending = suite.lending(case, answer)
+    assert lending is not None
+    for judge in (lending, most_lent(ir, answer)):
+        assert np.isfinite(judge.slack["y"]).all()
+        assert not judge.slack["y"][np.isinf(answer.arrays["y"])].any()
+    assert isinstance(compare_outputs(ir, case.dims, got, expected_of(lending), inputs=inputs), Mismatch)

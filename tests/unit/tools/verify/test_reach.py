@@ -111,6 +111,20 @@ def test_runs_that_nobody_waits_for_are_told(monkeypatch: pytest.MonkeyPatch) ->
     assert all(event.is_set() for event in beside)
 
 
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_equal_sizes_keep_each_its_own_order(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A size beyond a limit of the plan (257 threads) may be one of many blocks as well."""
+    monkeypatch.setattr("cuda_harness.tools.verify.cases.AT_ONCE", at_once)
+    executor = Observed()
+    assert verdict(executor).accepted
+    orders: dict[int, set[int]] = {}
+    for job in executor.jobs:
+        if job.mode == "check":
+            orders.setdefault(job.program.buffers[0].count, set()).add(job.poison % ORDERS)
+    assert any(len(found) > 1 for found in orders.values())
+    assert MIXED in orders[258]
+
+
 def test_a_size_that_takes_too_long_in_check_mode_blames_nobody() -> None:
     assert verdict(Observed(only_beyond(JobFault("timeout", "no end")))).accepted
 

@@ -30,7 +30,7 @@ struct Place {
 std::unordered_map<const void *, std::unique_ptr<Place>> g_places;
 uint64_t g_bytes[2] = {0, 0}, g_shared_bytes[2] = {0, 0}, g_atomic_count = 0, g_barrier_count = 0, g_thread_count = 0;
 unsigned g_blocks_begun = 0;
-bool g_together = false;  // a cooperative launch: its blocks take turns, the first one is the sample
+bool g_taking_turns = false;  // a cooperative launch: its blocks take turns, the first one is the sample
 
 // The access before this one: a vector may come in pieces, which belong together.
 struct Last {
@@ -107,7 +107,7 @@ void count_access(uintptr_t a, unsigned n, bool writes, bool atomic, bool shared
   ++p.accesses;
   g_last = Last{thread, a, a + n, &p, nullptr, writes};
   const uint3 b = sim_here.block;
-  if (g_together ? (b.x | b.y | b.z) != 0 : g_blocks_begun > kBlocks) return;
+  if (g_taking_turns ? (b.x | b.y | b.z) != 0 : g_blocks_begun > kBlocks) return;
   if (p.turn[thread] >= kTurns) return;
   Access &group = p.open[thread / 32 * kTurns + p.turn[thread]++];
   group.lanes |= 1u << (thread & 31);
@@ -118,7 +118,7 @@ void count_access(uintptr_t a, unsigned n, bool writes, bool atomic, bool shared
 
 void count_launch(bool cooperative) {
   close_sample();
-  g_together = cooperative;
+  g_taking_turns = cooperative;
   g_blocks_begun = 0;
 }
 void count_block(unsigned threads) {

@@ -718,7 +718,7 @@ void run_launch(const Launch &launch, const sim_kernel &kernel) {
   g_together |= g_order == 2 && !g_count && g_block_count > 1 && g_block_count <= 64 && g_block_count * threads <= 4096;
   check_launch(g_together);
 #endif
-  const int helpers = launch.cooperative || g_block_count * threads < 4096 || g_block_count < 2 ? 0 : g_workers - 1;
+  const int helpers = g_together || g_block_count * threads < 4096 || g_block_count < 2 ? 0 : g_workers - 1;
   if (helpers) {
     pthread_mutex_lock(&g_pool.mutex);
     g_pool.busy = helpers;
