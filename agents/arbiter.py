@@ -49,7 +49,7 @@ def judge_disagreement(
     prompt = render(
         services, "roles/arbiter", request=request, failure=dict(case), reference=without_comments(reference),
         loops=without_comments(loops),
-        ir=shown_ir(ir),
+        ir=shown_ir(ir, readings=True),
     )  # fmt: skip
     parse = parse_ruling if case.get("references_agree") else _without_excuse
     ruling = ask(services, "arbiter", prompt, parse, key=ReplyKey("arbiter", ordinal=ordinal))

@@ -5,7 +5,7 @@ finished call is ever made twice.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -80,8 +80,14 @@ _SILENT: dict[str, Any] = {
 """Fields that say nothing at these values."""
 
 
-def shown_ir(ir: KernelIR) -> dict[str, Any]:
-    """Return an IR as roles are shown it: without what is not set, and without rules that its modes do not use."""
+def shown_ir(ir: KernelIR, *, without: Collection[str] = (), readings: bool = False) -> dict[str, Any]:
+    """Return an IR as roles are shown it: without what is not set, and without rules that its modes do not use.
+
+    Args:
+        ir: The IR.
+        without: Parts that this role has no use for.
+        readings: Whether assumptions come with the other ways to understand the request.
+    """
 
     def plain(value: Any) -> Any:  # noqa: ANN401 - any JSON value
         if isinstance(value, list):
@@ -91,6 +97,10 @@ def shown_ir(ir: KernelIR) -> dict[str, Any]:
         return {k: plain(v) for k, v in value.items() if k not in _SILENT or v != _SILENT[k]}
 
     found: dict[str, Any] = plain(ir.model_dump(mode="json", by_alias=True, exclude_none=True))
+    for name in without:
+        found.pop(name, None)
+    for assumption in [] if readings else found.get("assumptions", []):
+        assumption.pop("readings", None)
     for tensor in found.get("tensors", []):
         rule = tensor.get("compare")
         if rule is not None:

@@ -246,7 +246,7 @@ def _values(desk: Desk, task: Task, services: "Services") -> dict[str, Any]:
         advice = services.prompts.text(fragment).strip() if services.prompts.has(fragment) else ""
     return {
         "target": facts_of(desk.target),
-        "ir": shown_ir(desk.ir),
+        "ir": shown_ir(desk.ir, without=("assumptions",)),
         "known": known_device_code(),
         "last_kernel": shown.source if shown else None,
         "last_plan": shown_set(shown.plan) if shown else None,

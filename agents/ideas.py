@@ -52,7 +52,7 @@ def propose(
     """
     known = set(used)
     prompt = render(
-        services, "roles/evolver", target=target, ir=shown_ir(ir),
+        services, "roles/evolver", target=target, ir=shown_ir(ir, without=("assumptions",)),
         kernel=kernel.source, plan=shown_set(kernel.plan),
         profile=profile, history=history, used=sorted(known), most=most,
     )  # fmt: skip

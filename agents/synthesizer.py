@@ -40,6 +40,10 @@ class Drafts:
     """Why the formulas need not agree; empty: they must, where they can be evaluated."""
 
 
+_OF_NO_USE = ("cost", "mapping")
+"""What of an IR says nothing about the truth."""
+
+
 @node
 def synthesize_suite(state: SynthesizerView, runtime: Runtime[RunContext]) -> StateUpdate:
     """Return the proved suite, or why there is none."""
@@ -107,7 +111,7 @@ def _write_reference(
     from cuda_harness.tools.verify.bundle import check_specs
 
     prompt = render(
-        services, "roles/reference", request=request, ir=shown_ir(ir), failure=failure, last_reference=last,
+        services, "roles/reference", request=request, ir=shown_ir(ir, without=_OF_NO_USE), failure=failure, last_reference=last,
     )  # fmt: skip
     found = ask(services, "reference", prompt, parse, key=ReplyKey("reference", ordinal=ordinal))
     services.emit("reference_written", kind="vectorised", lines=found[0].count("\n"))
@@ -124,7 +128,12 @@ def _write_loops(
     last: str | None = None,
 ) -> str:
     prompt = render(
-        services, "roles/loops", request=request, ir=shown_ir(ir), failure=failure, last_reference=last
+        services,
+        "roles/loops",
+        request=request,
+        ir=shown_ir(ir, without=_OF_NO_USE),
+        failure=failure,
+        last_reference=last,
     )
     source = ask(
         services,

@@ -245,3 +245,16 @@ def test_an_ir_is_shown_without_what_says_nothing_and_reads_back_the_same() -> N
     assert shown["dims"] == [{"name": "n", "value": 8, "min": 1, "fixed": True}]
     assert not {"edge_rules", "assumptions", "intermediates"} & set(shown)
     assert KernelIR.model_validate(shown) == ir
+
+
+def test_a_role_is_shown_what_it_has_a_use_for() -> None:
+    reading = {"value": "sum", "consequence": "one number"}
+    ir = KernelIR.model_validate({
+        "name": "f", "dims": [{"name": "n", "value": 8}],
+        "tensors": [{"name": "x", "role": "in", "dtype": "float32", "shape": ["n"]}, {"name": "y", "role": "out", "dtype": "float32", "shape": ["n"]}],
+        "assumptions": [{"what": "axis", "value": "last", "why": "usual", "readings": [reading, reading]}], "cost": {"flops": "n"},
+        "mapping": {"notes": "a thread an element", "bound": "memory"},
+    })  # fmt: skip
+    assert shown_ir(ir, readings=True)["assumptions"][0]["readings"] == [reading, reading]
+    assert shown_ir(ir)["assumptions"] == [{"what": "axis", "value": "last", "why": "usual"}]
+    assert not {"cost", "mapping"} & set(shown_ir(ir, without=("cost", "mapping")))
