@@ -136,7 +136,9 @@ class Scales:
     def skills(self, strategy: str, evidence: Evidence) -> tuple[str, ...]:
         """Return the two or three notes that fit the idea."""
         prompts = self._services.prompts
-        return pick_skills(evidence, [prompts.skill(name) for name in prompts.skills()], strategy=strategy)
+        notes = [prompts.skill(name) for name in prompts.skills()]
+        tried = {p.strategy for r in self._state.rounds.values() for p in r.branches}
+        return pick_skills(evidence, notes, strategy=strategy, tried=tried)
 
     def calls_left(self) -> int | None:
         """Return how many calls may still be made."""

@@ -64,6 +64,15 @@ def test_a_strategy_shows_its_own_note_first_and_three_at_most() -> None:
         assert len(chosen) <= 3
 
 
+def test_a_models_idea_is_not_shown_notes_of_what_was_tried() -> None:
+    notes = [PROMPTS.skill(name) for name in PROMPTS.skills()]
+    first = pick_skills(evidence("axpy"), notes, strategy="an_idea_of_its_own")
+    assert first
+    assert not set(first) & set(
+        pick_skills(evidence("axpy"), notes, strategy="an_idea_of_its_own", tried=first)
+    )
+
+
 def test_a_note_without_front_matter_is_refused_and_an_unknown_one_named(tmp_path: Path) -> None:
     (tmp_path / "skills").mkdir()
     (tmp_path / "skills" / "bare.md").write_text("no head\n")
