@@ -13,6 +13,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -251,11 +252,23 @@ def runner(cache: BuildCache, mode: Mode) -> Path:
         sources = [NATIVE / "runtime.cpp", NATIVE / "runner.cpp"] + (
             [NATIVE / "check.cpp", NATIVE / "count.cpp"] if mode == "check" else []
         )
-        argv = [
+        flags = [
             host_compiler().path, "-std=c++17", "-O2", "-g1", "-w", *(["-DSIM_CHECK"] if mode == "check" else []),
-            f"-I{INCLUDE}", f"-I{NATIVE}", *map(str, sources), "-rdynamic", "-o", str(out), "-ldl", "-lpthread", "-lrt",
+            f"-I{INCLUDE}", f"-I{NATIVE}",
         ]  # fmt: skip
-        done = _compile(cache, argv, folder, timeout_s=180)
+        objects = [folder / f"{source.stem}.o" for source in sources]
+
+        def compiled(pair: tuple[Path, Path]) -> Finished:
+            source, made = pair
+            return _compile(cache, [*flags, "-c", str(source), "-o", str(made)], folder, timeout_s=180)
+
+        launcher(cache)  # all of them need it
+        with ThreadPoolExecutor(len(sources)) as pool:
+            each = list(pool.map(compiled, zip(sources, objects, strict=True)))
+        done = next((d for d in each if not d.ok), None)
+        if done is None:
+            linked = [*map(str, objects), "-rdynamic", "-o", str(out), "-ldl", "-lpthread", "-lrt"]
+            done = _compile(cache, [*flags, *linked], folder, timeout_s=180)
         if not done.ok:
             reason = f"building the {mode} runner failed: {done.text()[:400]}"
             raise ExecutorUnavailable(

@@ -94,6 +94,8 @@ class CpuExecutor:
         """Edited texts that did not compile: a candidate has many jobs."""
         self._workers = workers or min(MAX_WORKERS, len(os.sched_getaffinity(0)))
         self._cancel = cancel
+        self._runners: dict[Mode, threading.Thread] = {}
+        """By mode: makes the runner beside the first kernel."""
 
     def device(self) -> DeviceFacts:
         """Return the limits of an H100-class device, so that plans mean the same as on a GPU; few multiprocessors."""
@@ -122,6 +124,7 @@ class CpuExecutor:
         self, source: str, macros: dict[str, int], mode: Mode, *, fast_math: bool
     ) -> Path | JobFault | JobNotRun:
         """Return the compiled kernel, or why there is none."""
+        self._start_runner(mode)
         resolved = resolve_includes(source)
         if resolved.violations:
             first = resolved.violations[0]
@@ -147,6 +150,17 @@ class CpuExecutor:
                 {"symbols": foreign[:20]},
             )
         return library
+
+    def _start_runner(self, mode: Mode) -> None:
+        """Begin with the runner of a mode: on a fresh machine it takes longer than the kernel. What fails is told later."""
+
+        def make() -> None:
+            with contextlib.suppress(Exception):
+                runner(self._cache, mode)
+
+        if mode not in self._runners:
+            self._runners[mode] = threading.Thread(target=make, daemon=True)
+            self._runners[mode].start()
 
     def _library(
         self, source: str, facts: SourceFacts, macros: dict[str, int], mode: Mode, *, fast_math: bool
@@ -194,6 +208,9 @@ class CpuExecutor:
         self, job: Job, library: Path, order: int, stack: contextlib.ExitStack
     ) -> JobResult | None:
         layout = layout_of(job.program)
+        making = self._runners.get(job.mode)
+        if making is not None:
+            making.join()
         program = runner(self._cache, job.mode)
         wrapped = bubblewrapped([*SYSTEM_READABLE, str(program), str(library)])
         memory = os.memfd_create("cuda-harness-job", os.MFD_CLOEXEC)
