@@ -103,3 +103,20 @@ def test_two_builders_of_one_kernel_at_once_both_get_it(executor: CpuExecutor) -
     assert isinstance(path, Path)
     assert path.read_bytes()[:4] == b"\x7fELF"
     assert not list(path.parent.glob(".*"))
+
+
+def test_a_part_of_the_runner_that_does_not_compile_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native = tmp_path / "native"
+    shutil.copytree(build.NATIVE, native)
+    (native / "runner.cpp").write_text("int main() { return missing_name; }\n")
+    monkeypatch.setattr(build, "NATIVE", native)
+    monkeypatch.setattr(build, "key_of", lambda *parts: "-".join(parts))
+    cache = BuildCache(tmp_path / "cache")
+
+    with pytest.raises(ExecutorUnavailable, match="missing_name") as caught:
+        build.runner(cache, "plain")
+
+    assert "plain runner" in str(caught.value)
+    assert not list(cache.root.glob("build-*"))
