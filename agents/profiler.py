@@ -136,9 +136,7 @@ def _unmeasured(services: Services, attempt: Attempt, state: ProfilerView) -> Me
 
 def _program_of(services: Services, attempt: Attempt, state: ProfilerView) -> "Program | None":
     """Return what an attempt launches at the target, `None` where it cannot be told."""
-    from cuda_harness.tools.ir.placement import expand_on
-    from cuda_harness.tools.ir.program import PlanFault
-    from cuda_harness.tools.toolchain.source import inspect
+    from cuda_harness.tools.ir.placement import at_target
 
     if state.ir is None:
         return None
@@ -146,11 +144,7 @@ def _program_of(services: Services, attempt: Attempt, state: ProfilerView) -> "P
         kernel = services.folder.load_kernel(attempt.id)
     except ConfigError:
         return None
-    made = expand_on(
-        services.executor, kernel, state.ir, dims=state.ir.target_dims, scalars={},
-        kernels=inspect(kernel.source).kernels, arch=state.target or services.target,
-    )  # fmt: skip
-    return None if isinstance(made, PlanFault) else made
+    return at_target(kernel, state.ir, services.executor, arch=state.target or services.target)
 
 
 def _explained(services: Services, state: ProfilerView, attempt: Attempt, known: Measured) -> Profile:

@@ -7,8 +7,8 @@ from cuda_harness.state.expr import ExprError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import KernelFacts
-from cuda_harness.tools.execute.protocol import Executor, Job, JobOk, LaunchOp, Program, WhileOp
-from cuda_harness.tools.ir.placement import expand_on
+from cuda_harness.tools.execute.protocol import Executor, Job, JobOk, launched
+from cuda_harness.tools.ir.placement import at_target, expand_on
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.toolchain.source import inspect
@@ -97,21 +97,8 @@ def count_run(
     )  # fmt: skip
     if not isinstance(done, JobOk):
         return {}
-    blocks = sum(math.prod(op.grid) for op in launched(program))
+    blocks = sum(math.prod(op.grid) for op in launched(program.ops))
     return {**done.facts, **({"blocks": float(blocks)} if blocks else {})}
-
-
-def launched(program: Program) -> list[LaunchOp]:
-    """Return the launches of a program, those of a loop over a flag once."""
-    found: list[LaunchOp] = []
-    waiting = list(program.ops)
-    while waiting:
-        op = waiting.pop(0)
-        if isinstance(op, LaunchOp):
-            found.append(op)
-        elif isinstance(op, WhileOp):
-            waiting = [*op.body, *waiting]
-    return found
 
 
 def counts_at_target(kernel: Kernel, ir: KernelIR, executor: Executor, *, arch: str) -> dict[str, float]:
@@ -119,12 +106,10 @@ def counts_at_target(kernel: Kernel, ir: KernelIR, executor: Executor, *, arch: 
 
     Empty where the plan does not expand there.
     """
-    program = expand_on(
-        executor, kernel, ir, dims=ir.target_dims, scalars={}, kernels=inspect(kernel.source).kernels, arch=arch
-    )  # fmt: skip
-    if isinstance(program, PlanFault):
+    program = at_target(kernel, ir, executor, arch=arch)
+    if program is None:
         return {}
-    found = launched(program)
+    found = list(launched(program.ops))
     threads = max((math.prod(op.grid) * math.prod(op.block) for op in found), default=0)
     return {"launches": float(len(found)), "threads": float(threads)}
 

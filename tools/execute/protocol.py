@@ -5,6 +5,7 @@ numbers, loops over plan variables are unrolled, and only `while` is left to the
 """
 
 import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -118,6 +119,15 @@ class Program:
 
 
 Mode = Literal["plain", "check"]
+
+
+def launched(ops: Iterable[Op]) -> Iterator[LaunchOp]:
+    """Yield a program's launches in order; those of a loop over a flag once."""
+    for op in ops:
+        if isinstance(op, LaunchOp):
+            yield op
+        elif isinstance(op, WhileOp):
+            yield from launched(op.body)
 
 
 ORDERS = 3

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel
-from cuda_harness.tools.execute.protocol import Executor, LaunchOp, Op, Program, WhileOp
+from cuda_harness.tools.execute.protocol import Executor, Program, launched
 from cuda_harness.tools.ir.program import PlanFault, expand
-from cuda_harness.tools.toolchain.source import KernelSignature
+from cuda_harness.tools.toolchain.source import KernelSignature, inspect
 
 
 def expand_on(
@@ -37,7 +37,7 @@ def expand_on(
     if ask is None or isinstance(first, PlanFault) or "blocks_per_sm" not in kernel.plan.model_dump_json():
         return first
     resident: dict[str, int] = {}
-    for op in _launches(first.ops):
+    for op in launched(first.ops):
         if op.kernel not in resident:
             found = ask(kernel, op, arch=arch, macros=dict(first.macros))
             if found:
@@ -48,9 +48,9 @@ def expand_on(
     )  # fmt: skip
 
 
-def _launches(ops: Iterable[Op]) -> Iterable[LaunchOp]:
-    for op in ops:
-        if isinstance(op, LaunchOp):
-            yield op
-        elif isinstance(op, WhileOp):
-            yield from _launches(op.body)
+def at_target(kernel: Kernel, ir: KernelIR, executor: Executor, *, arch: str) -> Program | None:
+    """Return what a plan runs at the target size on this executor's device, `None` where it does not expand there."""
+    made = expand_on(
+        executor, kernel, ir, dims=ir.target_dims, scalars={}, kernels=inspect(kernel.source).kernels, arch=arch
+    )  # fmt: skip
+    return None if isinstance(made, PlanFault) else made

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from cuda_harness.state.results import CompileOk, CompileResult
-from cuda_harness.tools.execute.protocol import Job, LaunchOp, Op, WhileOp
+from cuda_harness.tools.execute.protocol import Job, launched
 from cuda_harness.tools.process import ProgramMissing, run
 
 PROGRAM = "ncu"
@@ -132,7 +132,7 @@ def count(
     found = program or shutil.which(PROGRAM, path=executor.once_environment().get("PATH"))
     if found is None:
         return NoCounters("ncu (Nsight Compute) is not installed")
-    kernels = launched(job.program.ops)
+    kernels = [op.kernel for op in launched(job.program.ops)]
     if not kernels:
         return NoCounters("the plan launches no kernel at these sizes")
     began = time.monotonic()
@@ -186,17 +186,6 @@ def _run(
     )
     said = "\n".join(part.decode("utf-8", "replace") for part in (ended.stdout, ended.stderr))
     return f"{text}\n{said}", words
-
-
-def launched(ops: Sequence[Op]) -> list[str]:
-    """Return the kernels of a program's launches in order; a loop counts once."""
-    found: list[str] = []
-    for op in ops:
-        if isinstance(op, LaunchOp):
-            found.append(op.kernel)
-        elif isinstance(op, WhileOp):
-            found += launched(op.body)
-    return found
 
 
 def parse_table(text: str) -> list[tuple[str, dict[str, float]]]:

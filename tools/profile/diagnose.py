@@ -6,9 +6,9 @@ from typing import Literal
 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.results import Bound, InstructionMix, KernelFacts, Profile, Timing
-from cuda_harness.tools.execute.protocol import LaunchOp, Program
+from cuda_harness.tools.execute.protocol import LaunchOp, Program, launched
 from cuda_harness.tools.profile.ceilings import Ceilings
-from cuda_harness.tools.profile.counters import Counters, launched, performance_score
+from cuda_harness.tools.profile.counters import Counters, performance_score
 from cuda_harness.tools.profile.facts import mix_metrics, static_metrics, theoretical_occupancy, widest_load
 from cuda_harness.tools.profile.floor import rate_for
 
@@ -50,7 +50,7 @@ class Known:
         """Facts of the kernels that run at the target; of all where the program is not known."""
         if self.program is None:
             return list(self.kernels)
-        names = set(launched(self.program.ops))
+        names = {op.kernel for op in launched(self.program.ops)}
         return [k for k in self.kernels if k.name in names]
 
 

@@ -62,7 +62,7 @@ def prove(suite: Suite, compare: Compare, *, tunables: Sequence[int] = ()) -> Su
         fair = [c for c in cases if c not in tried[1]]
         again = _prove(suite, compare, fair)
         if not isinstance(again, ReferenceFault) and all(again[0].honest.values()):
-            suite.leave_out(tried[1], BEYOND_FLOAT)
+            suite.leave_out(tried[1])
             left, cases, tried = [*left, *tried[1]], fair, (again[0], [])
     for number in range(1, _ATTEMPTS + 1):
         if isinstance(tried, ReferenceFault) or tried[0].passed or not all(tried[0].honest.values()):

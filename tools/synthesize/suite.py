@@ -4,10 +4,10 @@ import contextlib
 import json
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ from cuda_harness.tools.synthesize.truths import (
 __all__ = ["Answer", "Compare", "Disagreement", "Suite"]
 
 Array = NDArray[Any]
+T = TypeVar("T")
 _BATCH_BYTES = 1 << 30
 """Bytes of float64 that one child is asked for at a time."""
 _LARGE_BYTES = 64 << 20
@@ -95,9 +96,9 @@ class Suite:
         self._vote: Vote | None = None
         self.deadline: float | None = None
         """When the time for judging is over (`time.monotonic`), `None`: each evaluation has its own limit only."""
-        self._further: tuple[Case, ...] = self._read_further()
-        self._left_out: dict[str, str] = self._read_left_out()
-        self.properties = self._read_properties() if properties is None else tuple(properties)
+        self._further = self._stored("further.json", lambda d: tuple(Case.model_validate(c) for c in d))
+        self._left_out = self._stored("left_out.json", lambda d: {str(key) for key in d})
+        self.properties = self._stored_properties() if properties is None else tuple(properties)
 
     # ---- cases ----
     def cases(
@@ -124,44 +125,33 @@ class Suite:
         """Return those of the cases by which nobody is judged."""
         return [c for c in cases if self._is_left_out(c)]
 
-    def leave_out(self, cases: Sequence[Case], why: str) -> None:
+    def leave_out(self, cases: Sequence[Case]) -> None:
         """Judge nobody by these cases, here and in every later suite of the same folder."""
-        self._left_out |= {self._identity(c): why for c in cases}
-        self._keep("left_out.json", self._left_out)
+        self._left_out |= {self._identity(c) for c in cases}
+        self._keep("left_out.json", sorted(self._left_out))
 
     def _keep(self, name: str, value: Any) -> None:  # noqa: ANN401 - JSON
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
             (self._folder / name).write_text(json.dumps(value))
 
-    def _read_further(self) -> tuple[Case, ...]:
-        path = self._folder / "further.json" if self._folder is not None else None
+    def _stored(
+        self, name: str, read: Callable[[Any], T], *, remedy: str = "the suite is then proved anew"
+    ) -> T:
+        """Return what `read` makes of a file of the folder, of an empty list where there is none."""
+        path = self._folder / name if self._folder is not None else None
         if path is None or not path.is_file():
-            return ()
+            return read([])
         try:
-            return tuple(Case.model_validate(c) for c in json.loads(path.read_text()))
-        except (OSError, ValueError) as exc:
-            raise _damaged(path, exc) from exc
-
-    def _read_left_out(self) -> dict[str, str]:
-        path = self._folder / "left_out.json" if self._folder is not None else None
-        if path is None or not path.is_file():
-            return {}
-        try:
-            return {str(k): str(v) for k, v in dict(json.loads(path.read_text())).items()}
-        except (OSError, ValueError, TypeError) as exc:
-            raise _damaged(path, exc) from exc
-
-    def _read_properties(self) -> tuple[Property, ...]:
-        path = self._folder / "properties.json" if self._folder is not None else None
-        if path is None or not path.is_file():
-            return ()
-        try:
-            data = json.loads(path.read_text())
-        except (OSError, ValueError, RecursionError) as exc:
+            return read(json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError, RecursionError) as exc:
             msg = f"{str(path)!r} is damaged: {exc}"
-            raise ConfigError(msg, remedy="delete it: the properties are then not checked") from exc
-        return stored_properties(data, where=str(path))
+            raise ConfigError(msg, remedy=f"delete it: {remedy}") from exc
+
+    def _stored_properties(self) -> tuple[Property, ...]:
+        where = str(self._folder / "properties.json") if self._folder is not None else ""
+        remedy = "the properties are then not checked"
+        return self._stored("properties.json", lambda d: stored_properties(d, where=where), remedy=remedy)
 
     def property_bases(self) -> list[Case]:
         """Return the cases whose inputs metamorphic properties change; one for each size of stage `values`."""
@@ -394,12 +384,6 @@ class Suite:
         told = {c.id: t for c, t in zip(cases, truths, strict=True)}
         self._vote = vote(self.ir, cases, {c.id: self.inputs(c) for c in cases}, told)
         return self._vote
-
-
-def _damaged(path: Path, error: Exception) -> ConfigError:
-    return ConfigError(
-        f"{str(path)!r} is damaged: {error}", remedy="delete it: the suite is then proved anew"
-    )
 
 
 def _thrice(truths: list[Truth] | ReferenceFault) -> list[Truth] | ReferenceFault:

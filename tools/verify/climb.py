@@ -76,7 +76,7 @@ class Climb:
     building: threading.Thread | None = None
     """Builds the kernel for check mode while NVRTC compiles it."""
     checked: list[dict[str, int]] = field(default_factory=list)
-    """Sizes beyond limits of the plan that passed in check mode."""
+    """Sizes after the tiny ones that passed in check mode."""
 
     @property
     def unreached(self) -> set[tuple[int, int]]:
