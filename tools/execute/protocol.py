@@ -166,7 +166,7 @@ class Job:
     count: bool = False
     """CPU, check mode: count memory traffic and return it as `JobOk.facts`; it takes about twice as long."""
     over: threading.Event | None = None
-    """When set nobody waits for the job any more: a CPU executor ends it."""
+    """When set nobody waits for the job any more, and it is ended."""
     full_output: bool = True
     """False: return no arrays, only the checks (fault, guards, inputs kept)."""
 

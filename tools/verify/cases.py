@@ -44,6 +44,8 @@ from cuda_harness.tools.verify.properties import named
 
 FEW = 8
 """Elements below which an output is too small to show a pattern of what is wrong."""
+PLAIN_S = 20.0
+"""Most wall seconds of one process in plain mode, where nothing else is said."""
 AT_ONCE = max(1, min(12, len(os.sched_getaffinity(0)) * 3 // 4))
 """Runs in check mode, of one thread each, that go on side by side."""
 
@@ -76,7 +78,7 @@ def fault_of(fault: ReferenceFault) -> Failure:
 
 def run_cases(
     climb: Climb, stage: StageName, cases: Sequence[Case], executor: Executor, mode: Mode, *, poison: int = 0,
-    keep: dict[str, dict[str, Array]] | None = None, fresh: bool = False, limit_s: float = 20.0,
+    keep: dict[str, dict[str, Array]] | None = None, fresh: bool = False, limit_s: float = PLAIN_S,
     num_sms: int | None = None, ask: Ask | None = None,
 ) -> str:  # fmt: skip
     """Run cases and compare them; return what was covered, in a few words.
@@ -94,11 +96,11 @@ def run_cases(
         num_sms: Multiprocessors that the plan sees; `None`: the executor's.
         ask: Answers for runs that were `started` before; `None`: each is run when its turn comes.
     """
-    run_group = ask or partial(
-        _ask, climb, stage, executor=executor, mode=mode, poison=poison, fresh=fresh, limit_s=limit_s, num_sms=num_sms
+    directly = partial(
+        _ask_now, climb, stage, executor=executor, mode=mode, poison=poison, fresh=fresh, limit_s=limit_s, num_sms=num_sms
     )  # fmt: skip
-    if stage == "values":
-        cases = sorted(cases, key=lambda c: str(c.dims))
+    run_group = ask or directly
+    cases = in_order(stage, cases)
     try:
         answers = climb.suite.answers(cases)
     except ConfigError as exc:
@@ -109,10 +111,10 @@ def run_cases(
 
     def larger() -> None:
         largest = max((c for c in cases if c.id in answers), key=lambda c: math.prod(c.dims.values()))
-        _judged(climb, stage, [largest], answers, executor, run_group([largest]))
+        _judged(climb, stage, [largest], answers, executor, directly([largest]))
 
     run = 0
-    for group in _batches([c for c in cases if c.id in answers]):
+    for group in batches([c for c in cases if c.id in answers]):
         left = climb.deadline - time.monotonic()
         if left <= 0:
             leave_unmeasured(
@@ -163,7 +165,12 @@ def _with_pattern(end: Ending, larger: Callable[[], object]) -> Ending:
     return end
 
 
-def _batches(cases: Sequence[Case]) -> list[list[Case]]:
+def in_order(stage: StageName, cases: Sequence[Case]) -> Sequence[Case]:
+    """Return the cases of a stage in the order in which they run: in `values` those of equal sizes side by side."""
+    return sorted(cases, key=lambda c: str(c.dims)) if stage == "values" else cases
+
+
+def batches(cases: Sequence[Case]) -> list[list[Case]]:
     """Group neighbours with equal sizes and scalars: they run as several calls in one process."""
     groups: list[list[Case]] = []
     for case in cases:
@@ -191,7 +198,8 @@ class Planned:
 
 @contextlib.contextmanager
 def started(
-    climb: Climb, planned: Sequence[Planned], checker: Executor, *, stage: StageName = "tiny", first_alone: bool = True
+    climb: Climb, planned: Sequence[Planned], checker: Executor, *, stage: StageName = "tiny", first_alone: bool = True,
+    then: Callable[[], None] = lambda: None,
 ) -> Iterator[Ask]:  # fmt: skip
     """Start cases in check mode, several side by side; what is judged, and in which order, stays as it was.
 
@@ -201,6 +209,7 @@ def started(
         checker: The CPU executor.
         stage: Whom a failure is put to.
         first_alone: The others wait until the first is judged: most kernels that are wrong end with it.
+        then: Called once, when the first that has any element is judged.
 
     Yields:
         What `run_cases` takes as `ask`; runs that nobody waits for at the end are ended.
@@ -215,12 +224,9 @@ def started(
             limit_s=first.limit_s, num_sms=first.num_sms, over=over,
         )  # fmt: skip
 
-    if AT_ONCE < 2:
-        yield run
-        return
     pool = ThreadPoolExecutor(AT_ONCE)
     alike = itertools.groupby(planned, key=lambda p: (p.poison, p.limit_s, p.num_sms))
-    groups = [g for _, part in alike for g in _batches([p.case for p in part])]
+    groups = [g for _, part in alike for g in batches([p.case for p in part])]
     waiting: dict[tuple[str, ...], Future[Asked]] = {}
 
     def submit(groups: Sequence[Sequence[Case]]) -> None:
@@ -229,22 +235,52 @@ def started(
         waiting.update({tuple(c.id for c in g): pool.submit(run, g) for g in groups})
 
     asked = 0
+    tells, judged = [then], list[Case]()
 
     def ask(group: Sequence[Case]) -> Asked:
         nonlocal asked
         asked += 1
-        if asked == 2 and first_alone:
+        if asked == 2 and first_alone and AT_ONCE > 1:
             submit(groups[1:])
+        if tells and judged:
+            tells.pop()()
+        judged.extend(c for c in group if min(c.dims.values(), default=1))
         found = waiting.pop(tuple(c.id for c in group), None)
         return found.result() if found is not None else run(group)
 
-    if not first_alone:
+    if not first_alone and AT_ONCE > 1:
         submit(groups)
     try:
         yield ask
     finally:
         over.set()
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ask_now(
+    climb: Climb, stage: StageName, group: Sequence[Case], *, executor: Executor, mode: Mode, poison: int, fresh: bool,
+    limit_s: float, num_sms: int | None,
+) -> Asked:  # fmt: skip
+    """Run a group, or take what was run ahead of its stage."""
+    run = partial(
+        _ask, climb, stage, group, executor=executor, mode=mode, poison=poison, fresh=fresh, limit_s=limit_s, num_sms=num_sms
+    )  # fmt: skip
+    if climb.ahead is None or executor is not climb.executor:
+        return run()
+    return climb.ahead.result((stage, poison, fresh, num_sms, tuple(c.id for c in group)), run)
+
+
+def run_ahead(
+    climb: Climb, stage: StageName, cases: Sequence[Case], *, poison: int = 0, fresh: bool = False
+) -> None:
+    """Begin what `run_cases` will ask the executor of the climb for in a later stage."""
+    assert climb.ahead is not None  # noqa: S101 - the caller made it
+    for group in batches(in_order(stage, cases)):
+        run = partial(
+            _ask, climb, stage, group, executor=climb.executor, mode="plain", poison=poison, fresh=fresh, limit_s=PLAIN_S,
+            num_sms=None, over=climb.ahead.over,
+        )  # fmt: skip
+        climb.ahead.begin((stage, poison, fresh, None, tuple(c.id for c in group)), run)
 
 
 def _ask(

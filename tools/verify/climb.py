@@ -30,6 +30,7 @@ from cuda_harness.tools.ir.program import PlanFault, expand
 from cuda_harness.tools.synthesize.suite import Suite
 from cuda_harness.tools.toolchain.nvrtc import Compiler
 from cuda_harness.tools.toolchain.source import Remark, SourceFacts
+from cuda_harness.tools.verify.ahead import Ahead
 from cuda_harness.tools.verify.policy import launches
 
 
@@ -75,6 +76,8 @@ class Climb:
 
     building: threading.Thread | None = None
     """Builds the kernel for check mode while NVRTC compiles it."""
+    ahead: Ahead | None = None
+    """Runs of later stages on a GPU, begun while check mode is at work on the CPU."""
     checked: list[dict[str, int]] = field(default_factory=list)
     """Sizes after the tiny ones that passed in check mode."""
 

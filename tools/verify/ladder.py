@@ -1,7 +1,7 @@
 """The ladder: cheapest and most telling first, three-valued, stopped by the first failure."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cuda_harness.state.ir import KernelIR
@@ -80,8 +80,20 @@ def judge(
         ("shapes", shapes_stage), ("values", values_stage), ("target", target_stage), ("repeat", repeat_stage),
         ("sanitizer", sanitizer_stage),
     )  # fmt: skip
-    failure = None
+    try:
+        failure = _climbed(climb, steps, on_stage)
+    finally:
+        if climb.ahead is not None:
+            climb.ahead.close()
+    return _verdict(climb, failure, hashes or {})
+
+
+def _climbed(
+    climb: Climb, steps: Sequence[tuple[StageName, Callable[[Climb], str]]], on_stage: OnStage | None
+) -> Failure | None:
+    """Go through the stages until one ends the climb, and return why."""
     for name, step in steps:
+        failure = None
         began = time.monotonic()
         climb.covered = {}
         try:
@@ -100,8 +112,8 @@ def judge(
         if on_stage is not None:
             on_stage(result)
         if failure is not None:
-            break
-    return _verdict(climb, failure, hashes or {})
+            return failure
+    return None
 
 
 def _verdict(climb: Climb, failure: Failure | None, hashes: dict[str, str]) -> Verdict:

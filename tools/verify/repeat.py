@@ -4,33 +4,28 @@ import contextlib
 from collections.abc import Mapping
 from typing import NoReturn
 
+from cuda_harness.state.suite import Case
 from cuda_harness.tools.execute.protocol import Array, Mode
 from cuda_harness.tools.synthesize.shapes import work
 from cuda_harness.tools.verify.cases import Ask, Planned, run_cases, started
 from cuda_harness.tools.verify.climb import Climb, Ending, fail
 from cuda_harness.tools.verify.policy import order_may_matter
 
+FIRST, AGAIN = 1, 2
+"""Poison of the two processes."""
 _ORDER_WORK = 250_000
 """Most work of a size that is run in several orders: hundreds of blocks, at a tenth of the price of the largest."""
 
 
 def repeat_stage(climb: Climb) -> str:
     """Several calls at the same addresses, in two processes: nothing may leak from call to call."""
-    drawn = climb.suite.cases("repeat", tunables=climb.tunables)
-    # One set of scalars, so that all calls run in one process at the same addresses; how many is not known before.
-    calls = 5 + climb.seed % 4
-    cases = tuple(
-        c.model_copy(
-            update={"id": f"{c.id}-call{i}", "seed": c.seed + 7_919 * i, "scalars": drawn[0].scalars}
-        )
-        for i, c in ((i, drawn[i % len(drawn)]) for i in range(calls))
-    )
+    cases = repeated(climb)
     first: dict[str, dict[str, Array]] = {}
     again: dict[str, dict[str, Array]] = {}
-    run_cases(climb, "repeat", cases, climb.executor, "plain", poison=1, keep=first)
+    run_cases(climb, "repeat", cases, climb.executor, "plain", poison=FIRST, keep=first)
     # The first calls come after all those of earlier stages, the second in a process that has seen none of them.
     detail = run_cases(
-        climb, "repeat", tuple(reversed(cases)), climb.executor, "plain", poison=2, keep=again, fresh=True
+        climb, "repeat", tuple(reversed(cases)), climb.executor, "plain", poison=AGAIN, keep=again, fresh=True
     )
     differing = _differing_bits(first, again)
     if differing is not None:
@@ -43,6 +38,21 @@ def repeat_stage(climb: Climb) -> str:
         climb.warnings.append(f"{text}: within the tolerance, as float atomics or free order make it")
     told = f"{detail}; each in two processes with other poison and order"
     return told + (check_order(climb) if climb.ir.numerics.deterministic else "")
+
+
+def repeated(climb: Climb) -> tuple[Case, ...]:
+    """Return the calls that follow one another, of one set of scalars, so that all run in one process at the same addresses.
+
+    How many there are nobody knows before.
+    """
+    drawn = climb.suite.cases("repeat", tunables=climb.tunables)
+    calls = ((i, drawn[i % len(drawn)]) for i in range(5 + climb.seed % 4))
+    return tuple(
+        c.model_copy(
+            update={"id": f"{c.id}-call{i}", "seed": c.seed + 7_919 * i, "scalars": drawn[0].scalars}
+        )
+        for i, c in calls
+    )
 
 
 def check_order(climb: Climb) -> str:

@@ -16,14 +16,16 @@ from cuda_harness.tools.execute.protocol import Array
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.synthesize.cases import LONG_WORK
 from cuda_harness.tools.synthesize.reference import ReferenceFault
-from cuda_harness.tools.synthesize.shapes import work
+from cuda_harness.tools.synthesize.shapes import elements, work
 from cuda_harness.tools.toolchain.source import inspect
-from cuda_harness.tools.verify.cases import Planned, run_cases, started
+from cuda_harness.tools.verify.ahead import Ahead
+from cuda_harness.tools.verify.cases import Planned, run_ahead, run_cases, started
 from cuda_harness.tools.verify.climb import Climb, Ending, fail, leave_unmeasured, program_for
 from cuda_harness.tools.verify.landmarks import beyond
 from cuda_harness.tools.verify.metamorphic import check_properties
 from cuda_harness.tools.verify.policy import float_atomics, lowered_precision, review
 from cuda_harness.tools.verify.reach import explore, foreseen
+from cuda_harness.tools.verify.repeat import AGAIN, FIRST, repeated
 from cuda_harness.tools.verify.target import CPU_TARGET_S, bearable_size, bearable_target
 
 _OTHER_SMS = (1, 132)
@@ -32,6 +34,8 @@ _OTHER_SMS = (1, 132)
 
 _EQUAL_WORK = 4_000_000
 """Most work of a target that is run a second time."""
+_AHEAD_BYTES = 256 << 20
+"""Most bytes (float64 copies) of a target that runs ahead of its stage: what it wrote waits in memory until then."""
 _BEYOND_S = 8.0
 """Most wall seconds for sizes beyond limits of the plan."""
 
@@ -199,7 +203,7 @@ def tiny_stage(climb: Climb) -> str:
     ahead = foreseen(climb, cases)
     if climb.building is not None:
         climb.building.join(max(0.0, climb.deadline - time.monotonic()))
-    with started(climb, [*map(Planned, cases), *ahead], climb.checker) as ask:
+    with started(climb, [*map(Planned, cases), *ahead], climb.checker, then=lambda: _begin(climb)) as ask:
         detail = run_cases(climb, "tiny", cases, climb.checker, "check", ask=ask)
         covered = climb.covered
         further = explore(climb, climb.checker, cases, ahead, ask)
@@ -210,6 +214,23 @@ def tiny_stage(climb: Climb) -> str:
         **({"lines_not_reached": lines[:64]} if lines else {}),
     }
     return detail + further
+
+
+def _begin(climb: Climb) -> None:
+    """Have a GPU run what later stages will ask of it, as they would, while the CPU is at its own."""
+    if climb.executor.name == "cpu" or climb.executor is climb.checker:
+        return
+    climb.ahead = Ahead()
+    target = climb.suite.cases("target", target=climb.ir.target_dims)
+    small = 8 * elements(climb.ir, climb.ir.target_dims) <= _AHEAD_BYTES
+    run_ahead(climb, "shapes", climb.suite.cases("shapes", tunables=climb.tunables))
+    run_ahead(climb, "values", climb.suite.cases("values", tunables=climb.tunables))
+    if small:
+        run_ahead(climb, "target", target)
+        run_ahead(climb, "target", _equal_values(climb, target[0]))
+    calls = repeated(climb)
+    run_ahead(climb, "repeat", calls, poison=FIRST)
+    run_ahead(climb, "repeat", tuple(reversed(calls)), poison=AGAIN, fresh=True)
 
 
 def shapes_stage(climb: Climb) -> str:
@@ -295,12 +316,18 @@ def target_stage(climb: Climb) -> str:
 
 def _of_equal_values(climb: Climb, case: Case) -> str:
     """Run the target once more with equal values, where that is cheap: one bin gets all, a narrow counter overflows."""
+    equal = _equal_values(climb, case)
+    if not equal:
+        return ""
+    run_cases(climb, "target", equal, climb.executor, "plain")
+    return "; also of equal values"
+
+
+def _equal_values(climb: Climb, case: Case) -> list[Case]:
     regimes = {c.regime for c in climb.suite.cases("values", tunables=climb.tunables)}
     if "equal" not in regimes or work(climb.ir, case.dims) > _EQUAL_WORK:
-        return ""
-    equal = case.model_copy(update={"id": f"{case.id}-equal", "regime": "equal"})
-    run_cases(climb, "target", [equal], climb.executor, "plain")
-    return "; also of equal values"
+        return []
+    return [case.model_copy(update={"id": f"{case.id}-equal", "regime": "equal"})]
 
 
 def _target_on_device(climb: Climb) -> str:

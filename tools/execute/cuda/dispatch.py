@@ -43,7 +43,7 @@ class Dispatch:
 
     def ask(
         self, header: dict[str, Any], blobs: Sequence[Blob], *, deadline_s: float, max_bytes: int, key: str | None,
-        exclusive: bool | None,
+        exclusive: bool | None, over: threading.Event | None = None,
     ) -> Frame | JobFault | JobNotRun:  # fmt: skip
         """Return a child's answer to one job; the arguments are those of `CudaExecutor.ask`."""
         alone = header["do"] not in {"run", "occupancy"} if exclusive is None else exclusive
@@ -54,6 +54,9 @@ class Dispatch:
             worker = self._pool.take_latest() if alone and key is None else self._pool.take(key)
         except NotStarted as exc:
             return self._not_started(exc)
+        if over is not None and over.is_set():
+            self._pool.give(key, worker)
+            return JobNotRun("environment", "nobody waits for it any more")
         if alone:
             self._pool.settle()  # a context made meanwhile would disturb the clock
         else:
@@ -61,12 +64,13 @@ class Dispatch:
             self._pool.prepare(1 if key is None else None)
         lock = {"exclusive": alone, "timeout_s": self._lock_s, "ours": self._pool.pids()}
         try:
-            return self._converse(worker, {**header, "lock": lock}, blobs, deadline_s, max_bytes, key)
+            return self._converse(worker, {**header, "lock": lock}, blobs, deadline_s, max_bytes, key, over)
         finally:
             self._pool.prepare(1 if key is None and not alone else None)
 
     def _converse(
-        self, worker: Worker, header: dict[str, Any], blobs: Sequence[Blob], deadline_s: float, max_bytes: int, key: str | None
+        self, worker: Worker, header: dict[str, Any], blobs: Sequence[Blob], deadline_s: float, max_bytes: int, key: str | None,
+        over: threading.Event | None,
     ) -> Frame | JobFault | JobNotRun:  # fmt: skip
         """Send, await `started`, then the answer before the deadline; book what was used; keep or end the child."""
         patience = self._lock_s + 30.0 + sum(map(len, blobs)) / _TRANSFER_BYTES_PER_S
@@ -75,11 +79,11 @@ class Dispatch:
         died = False
         try:
             worker.send(header, blobs)
-            answer = worker.receive(time.monotonic() + patience, 1 << 20, self._cancel)
+            answer = worker.receive(time.monotonic() + patience, 1 << 20, self._cancel, over)
             if answer is not None and answer[0].get("status") == "started":
                 began = time.monotonic()
                 self._note(waited_s=float(answer[0]["waited_s"]))
-                answer = worker.receive(began + deadline_s, max_bytes, self._cancel)
+                answer = worker.receive(began + deadline_s, max_bytes, self._cancel, over)
         except EOFError:
             answer, died = None, True
         if began is not None:
@@ -91,7 +95,12 @@ class Dispatch:
         said = self._pool.drop(worker)
         if self._cancel.is_set() or self._pool.is_closed:
             return JobNotRun("environment", "the run was cancelled")
+        unwanted = answer is None and not died and over is not None and over.is_set()
+        if unwanted and began is None:
+            return JobNotRun("environment", "nobody waits for it any more")
         self._health.suspect()
+        if unwanted:
+            return JobNotRun("environment", "it was ended: nobody waits for it any more")
         if answer is not None:
             return _with_assertion(answer, said)
         if began is None:

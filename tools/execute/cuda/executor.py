@@ -143,10 +143,14 @@ class CudaExecutor:
         )  # fmt: skip
         most = needed * len(job.calls) + (1 << 20)
         shared = None if job.fresh_process else key
-        answered = self.ask(header, blobs, deadline_s=job.deadline_s, max_bytes=most, key=shared)
+        answered = self.ask(
+            header, blobs, deadline_s=job.deadline_s, max_bytes=most, key=shared, over=job.over
+        )
         # Contexts of waiting children hold memory: without them the buffers may fit.
         if isinstance(answered, tuple) and _lacks_memory(answered[0]) and self._pool.trim():
-            answered = self.ask(header, blobs, deadline_s=job.deadline_s, max_bytes=most, key=shared)
+            answered = self.ask(
+                header, blobs, deadline_s=job.deadline_s, max_bytes=most, key=shared, over=job.over
+            )
         if isinstance(answered, JobFault | JobNotRun):
             return answered
         return job_result(job, *answered)
@@ -223,7 +227,7 @@ class CudaExecutor:
 
     def ask(
         self, header: dict[str, Any], blobs: Sequence[Blob], *, deadline_s: float, max_bytes: int, key: str | None = None,
-        exclusive: bool | None = None,
+        exclusive: bool | None = None, over: threading.Event | None = None,
     ) -> Frame | JobFault | JobNotRun:  # fmt: skip
         """Send one job to a child and return its answer; a hang or a death becomes a result.
 
@@ -234,9 +238,10 @@ class CudaExecutor:
             max_bytes: Bound on the bytes of the answer.
             key: Candidate whose child may be used again; `None`: a process of its own.
             exclusive: Whether nobody else may use the GPU meanwhile; `None`: all but plain runs.
+            over: When set nobody waits any more, and the child is ended.
         """
         return self._dispatch.ask(
-            header, blobs, deadline_s=deadline_s, max_bytes=max_bytes, key=key, exclusive=exclusive
+            header, blobs, deadline_s=deadline_s, max_bytes=max_bytes, key=key, exclusive=exclusive, over=over
         )
 
     def _probe(self) -> Request | None:

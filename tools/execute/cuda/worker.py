@@ -98,14 +98,14 @@ class Worker:
 
         threading.Thread(target=write, daemon=True).start()
 
-    def receive(self, deadline: float, max_bytes: int, cancel: threading.Event) -> Frame | None:
-        """Return the next frame, `None` at the deadline (monotonic seconds) or when cancelled.
+    def receive(self, deadline: float, max_bytes: int, *cancel: threading.Event | None) -> Frame | None:
+        """Return the next frame, `None` at the deadline (monotonic seconds) or when any of the events is set.
 
         Raises:
             EOFError: If the child died, or its frame is broken.
         """
         while not self._has_answer():
-            if time.monotonic() >= deadline or cancel.is_set():
+            if time.monotonic() >= deadline or any(e.is_set() for e in cancel if e):
                 return None
         box: list[
             Any

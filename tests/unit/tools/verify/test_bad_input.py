@@ -263,7 +263,7 @@ GLOBAL_STATE = {
     "the global generator": "return {'y': a * x + np.random.rand(*x.shape)}",
     "the number of calls": "_calls.append(1)\n    return {'y': a * x + len(_calls) * (x > 0)}",
     "the clock": "return {'y': a * x + (time.time_ns() % 7)}",
-    "another set's order": "return {'y': a * x + hash(str(os.urandom(8))) % 3}",
+    "another set's order": "return {'y': a * x + hash(str(os.urandom(8))) % 997}",
 }
 
 

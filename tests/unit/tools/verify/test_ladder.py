@@ -1,5 +1,7 @@
 """The ladder with a scripted executor and compiler: stages, outcomes, and nothing vacuously true."""
 
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -446,6 +448,91 @@ def test_the_second_process_of_repeat_has_served_nobody() -> None:
     verdict(executor)
     assert [job.fresh_process for job in executor.jobs[-2:]] == [False, True]
     assert not any(job.fresh_process for job in executor.jobs[:-1])
+
+
+@dataclass
+class Device(ScriptedExecutor):
+    """A device without check mode, whose runs are seen as they come."""
+
+    name: str = "cuda:0"
+    modes: frozenset[str] = frozenset({"plain"})
+
+
+def beside(device: Device, checker: ScriptedExecutor, **options: Any) -> Verdict:
+    return verdict(device, checker=checker, **options)
+
+
+def told(found: Verdict) -> list[tuple[Any, ...]]:
+    """Return all of a verdict but its seconds."""
+    return [(s.name, s.status, s.detail, s.covered, s.scaled) for s in found.stages]
+
+
+def test_a_device_runs_its_stages_while_the_cpu_checks_the_small_sizes() -> None:
+    busy, device = threading.Event(), Device()
+
+    def slow(x: Array, a: float, call: int, job: Job) -> Array | JobResult:
+        if x.size > 100 and not busy.is_set():
+            assert _eventually(
+                lambda: any(j.fresh_process for j in device.jobs)
+            )  # the last of all that it is asked for
+            busy.set()
+        return scaled(x, a, call, job)
+
+    checker = ScriptedExecutor(slow, name="cpu")
+    found = beside(device, checker)
+    ran_ahead = len(device.jobs)
+
+    assert found.accepted, found.failure
+    assert busy.is_set()
+    quiet, alone = Device(), ScriptedExecutor(name="cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cuda_harness.tools.verify.stages._begin", lambda _climb: None)
+        assert told(beside(quiet, alone)) == told(found)
+    assert len(quiet.jobs) == ran_ahead  # nothing ran twice
+    assert sorted(j.poison for j in quiet.jobs) == sorted(j.poison for j in device.jobs)
+
+
+def test_a_kernel_that_fails_its_first_small_size_never_reaches_the_device() -> None:
+    device = Device()
+    found = beside(device, ScriptedExecutor(lambda x, *_: np.zeros_like(x) + 7, name="cpu"))
+    assert (found.outcome, found.failure and found.failure.stage) == ("rejected", "tiny")
+    assert not device.jobs
+
+
+def test_a_kernel_that_fails_a_later_small_size_is_judged_by_it_and_the_devices_run_is_ended() -> None:
+    ended = threading.Event()
+
+    def hangs(x: Array, a: float, call: int, job: Job) -> Array | JobResult:
+        assert job.over is not None
+        assert job.over.wait(20)
+        ended.set()
+        return JobNotRun("environment", "nobody waits for it any more")
+
+    def wrong_later(x: Array, a: float, call: int, job: Job) -> Array | JobResult:
+        if x.size < 100:
+            return scaled(x, a, call, job)
+        assert _eventually(lambda: bool(device.jobs))
+        return x
+
+    device = Device(hangs)
+    found = beside(device, ScriptedExecutor(wrong_later, name="cpu"))
+    assert (found.outcome, found.failure and found.failure.stage) == ("rejected", "tiny")
+    assert ended.wait(20)
+    assert len(device.jobs) == 1
+
+
+def test_what_a_device_finds_ahead_of_its_stage_is_told_by_that_stage() -> None:
+    device = Device(lambda *_: JobFault("out_of_bounds", "a write 4 bytes behind of 'y'"))
+    found = beside(device, ScriptedExecutor(name="cpu"))
+    assert (found.outcome, found.failure and found.failure.stage) == ("rejected", "shapes")
+    assert status(found, "tiny") == "passed"
+
+
+def _eventually(happened: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 20
+    while not happened() and time.monotonic() < until:
+        time.sleep(0.01)
+    return happened()
 
 
 class CountingReference(InProcessReference):

@@ -171,6 +171,18 @@ def test_cancelling_ends_a_job_without_blame(make: Make) -> None:
     assert "cancelled" in done.message
 
 
+def test_a_job_that_nobody_waits_for_is_ended_and_blames_nobody(make: Make) -> None:
+    executor, over = make("hangs", "ok"), threading.Event()
+    executor.facts()
+    threading.Timer(0.3, over.set).start()
+    done = executor.run(job(deadline_s=30.0, over=over))
+    assert isinstance(done, JobNotRun)
+    assert "nobody waits" in done.message
+    again = executor.run(job(over=over))  # not even begun
+    assert isinstance(again, JobNotRun)
+    assert isinstance(executor.run(job()), JobOk)
+
+
 def test_timing_waits_for_checks_and_the_waiting_is_told(make: Make) -> None:
     executor = make("ok")
     executor.facts()
