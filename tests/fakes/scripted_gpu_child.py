@@ -47,6 +47,8 @@ def main() -> None:
             {"status": "not_run", "reason": "environment", "message": "no driver", "remedy": "install it"},
         )
         return
+    if how == "starts slowly":
+        time.sleep(20)
     write_frame(answer, {"status": "ready", "device": FACTS})
     while True:
         header, blobs = read_frame(source, max_bytes=1 << 30)

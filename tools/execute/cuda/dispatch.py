@@ -58,15 +58,15 @@ class Dispatch:
             self._pool.give(key, worker)
             return JobNotRun("environment", "nobody waits for it any more")
         if alone:
-            self._pool.settle()  # a context made meanwhile would disturb the clock
-        else:
-            # The next candidate finds a context that is ready; none is made while a candidate's timing may follow.
-            self._pool.prepare(1 if key is None else None)
+            self._pool.hush()  # a context made meanwhile would disturb the clock
+        elif key is not None:
+            self._pool.prepare(1)  # for the process of its own that the candidate will ask for
         lock = {"exclusive": alone, "timeout_s": self._lock_s, "ours": self._pool.pids()}
         try:
             return self._converse(worker, {**header, "lock": lock}, blobs, deadline_s, max_bytes, key, over)
         finally:
-            self._pool.prepare(1 if key is None and not alone else None)
+            if key is None or not worker.is_alive:
+                self._pool.prepare()  # for the next candidate: contexts made while this one runs would slow its runs
 
     def _converse(
         self, worker: Worker, header: dict[str, Any], blobs: Sequence[Blob], deadline_s: float, max_bytes: int, key: str | None,

@@ -125,18 +125,13 @@ class Pool:
             while len(self._spares) < wanted and not self._closed and not self._cancel.is_set():
                 self._spares.append(self._make())
 
-    def settle(self) -> None:
-        """Wait until spares under way have their contexts, so that their start disturbs no timing."""
+    def hush(self) -> None:
+        """End spares that have no context yet: making it would disturb a timing, and waiting for it would delay one."""
         with self._lock:
-            waiting = list(self._spares)
-        for worker in waiting:
-            try:
-                self._await_ready(worker)
-            except NotStarted:
-                with self._lock:
-                    if worker in self._spares:
-                        self._spares.remove(worker)
-                worker.kill()
+            under_way = [w for w in self._spares if not w.is_up]
+            self._spares = [w for w in self._spares if w not in under_way]
+        for worker in under_way:
+            worker.kill()
 
     def _await_ready(self, worker: Worker) -> None:
         with worker.starting:

@@ -104,7 +104,7 @@ class Worker:
         Raises:
             EOFError: If the child died, or its frame is broken.
         """
-        while not self._has_answer():
+        while not self.has_answer(0.05):
             if time.monotonic() >= deadline or any(e.is_set() for e in cancel if e):
                 return None
         box: list[
@@ -128,9 +128,10 @@ class Worker:
         found: Frame = box[0]
         return found
 
-    def _has_answer(self) -> bool:
+    def has_answer(self, wait_s: float) -> bool:
+        """Return whether a frame begins to arrive within so many seconds; raises EOFError when the channel is closed."""
         try:
-            return bool(select.select([self._answers], [], [], 0.05)[0])
+            return bool(select.select([self._answers], [], [], wait_s)[0])
         except (OSError, ValueError) as exc:  # another thread has ended the child and closed its channel
             raise EOFError(str(exc)) from exc
 
@@ -146,6 +147,13 @@ class Worker:
                 with contextlib.suppress(OSError, ValueError):
                     stream.close()
         return self.stderr()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the child has said that it is ready, or why it is not."""
+        with contextlib.suppress(EOFError):
+            return self.ready is not None or self.has_answer(0.0)
+        return False
 
     @property
     def is_alive(self) -> bool:

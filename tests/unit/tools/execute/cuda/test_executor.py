@@ -183,6 +183,28 @@ def test_a_job_that_nobody_waits_for_is_ended_and_blames_nobody(make: Make) -> N
     assert isinstance(executor.run(job()), JobOk)
 
 
+def test_no_timing_waits_for_a_spare_that_is_starting(make: Make) -> None:
+    executor = make("ok", "starts slowly", "ok", spares=2)
+    assert isinstance(executor.run(job()), JobOk)
+    slow = executor._pool.pids()
+    began = time.monotonic()
+    answered = executor.ask({"do": "time"}, [], deadline_s=5.0, max_bytes=1 << 20)
+    assert isinstance(answered, tuple)
+    assert time.monotonic() - began < 10
+    assert not any(_alive(p) for p in slow)
+    assert isinstance(executor.run(job("other")), JobOk)
+
+
+def test_children_for_the_next_candidate_are_started_when_the_last_ones_checks_are_over(make: Make) -> None:
+    executor = make("ok", spares=2)
+    executor.facts()
+    before = set(executor._pool.pids())
+    executor.run(job())
+    assert set(executor._pool.pids()) == before  # none while it runs
+    executor.run(job(fresh_process=True))
+    assert len(set(executor._pool.pids()) - before) == 2
+
+
 def test_timing_waits_for_checks_and_the_waiting_is_told(make: Make) -> None:
     executor = make("ok")
     executor.facts()
