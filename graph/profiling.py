@@ -237,7 +237,8 @@ def report_lines(report: ProfileReport) -> list[str]:
         if profile.performance_score is not None:
             lines.append(f"  CUDABench's Performance-Score: {profile.performance_score:.3f}")
         if profile.reason:
-            lines.append(f"  no counters: {plain(profile.reason, 300)}")
+            what = "counters of CUPTI" if profile.rung == "cupti" else "no counters"
+            lines.append(f"  {what}: {plain(profile.reason, 300)}")
     if against is not None:
         lines.append(f"against {plain(against.bundle, 200)}: {_comparison(against)}")
     lines.extend(f"note: {plain(n, 300)}" for n in report.notes)

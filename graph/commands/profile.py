@@ -29,7 +29,7 @@ def profile(
     seed: Seed = None,
     max_seconds: MaxSeconds = None,
     tune: Annotated[bool, typer.Option("--tune", help="Search the plan's tunables first.")] = False,
-    counters: Annotated[bool, typer.Option(help="Hardware counters through ncu.")] = True,
+    counters: Annotated[bool, typer.Option(help="Hardware counters, through ncu or CUPTI.")] = True,
     libraries: Annotated[bool, typer.Option(help="Times of PyTorch's operator as well.")] = True,
     out: Annotated[Path | None, typer.Option(help="Write the report to this file as well.")] = None,
     as_json: Json = False,

@@ -31,7 +31,12 @@ def timing_section(run: Evidence) -> Markup | None:
         if profile
         else None,
         el("ul", [el("li", line) for line in profile.evidence]) if profile and profile.evidence else None,
-        el("p", "No more was measured: ", profile.reason, class_="soft")
+        el(
+            "p",
+            "Counters of CUPTI: " if profile.rung == "cupti" else "No more was measured: ",
+            profile.reason,
+            class_="soft",
+        )
         if profile and profile.reason
         else None,
         fold("figures", facts(list(measured))) if measured else None,

@@ -72,6 +72,10 @@ class Machine(Recorder):
     def cuMemGetInfo(self) -> tuple[Code, int, int]:  # noqa: N802
         return OK, self.free, 1 << 34
 
+    def cuMemsetD8(self, address: int, value: int, size: int) -> tuple[Code]:  # noqa: N802
+        self.log.append(("fill", address, value, size))
+        return super().cuMemsetD8(address, value, size)
+
     def cuStreamSynchronize(self, _handle: Any) -> tuple[Code]:  # noqa: N802
         return (self.sync_result,)
 

@@ -10,8 +10,11 @@ import pytest
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.results import Timing, TimingNotMeasured
+from cuda_harness.tools.execute.protocol import Job
+from cuda_harness.tools.profile import counters, cupti
 from cuda_harness.tools.profile.ceilings import Ceilings, ceilings
 from cuda_harness.tools.profile.compare import Comparison, compare
+from cuda_harness.tools.profile.counters import MOST_LAUNCHES, Counters
 from cuda_harness.tools.profile.explain import explain
 from cuda_harness.tools.profile.timing import Baseline, time_kernel
 from cuda_harness.tools.profile.tuning import Tuning, tune
@@ -160,6 +163,59 @@ def test_the_holding_kernel_keeps_host_time_out(
     assert np.isfinite(timing.graph_us)
 
 
+@pytest.fixture
+def without_ncu(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "once_environment", lambda: {"PATH": "/nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "launches"),
+    [
+        ("copy", {"n": 1 << 24}, 1),
+        ("softmax_online", {"rows": 4096, "cols": 2048}, 1),
+        ("matmul_tiled", {}, 1),
+        ("prefix_sum", {}, 3),
+        ("jacobi_while", {}, MOST_LAUNCHES),
+    ],
+)
+def test_cupti_counts_what_ncu_counts(
+    gpu: Any, references: ReferenceRunner, name: str, dims: dict[str, int], launches: int
+) -> None:
+    kernel, work, _ = prepared(name, references, dims)
+    made = work.contender("kernel", kernel, gpu, arch=gpu.facts()["arch"])
+    job = Job(made.source, made.program, (work.contents[0],), arch=gpu.facts()["arch"], full_output=False)
+    found = cupti.count(gpu, job)
+    assert isinstance(found, Counters), found
+    assert found.rung == "cupti"
+    assert not found.missing
+    assert len(found.launches) == launches
+    reference = counters.count(gpu, job)
+    if not isinstance(reference, Counters):
+        pytest.skip(f"ncu does not count here: {reference.reason}")
+    assert [k for k, _ in found.launches] == [k for k, _ in reference.launches]
+    for (_, ours), (_, theirs) in zip(found.launches, reference.launches, strict=True):
+        for exact in ("registers", "limit_registers", "instructions"):
+            assert ours[exact] == pytest.approx(theirs[exact], rel=0.01), exact
+        assert ours["waves"] == pytest.approx(theirs["waves"], rel=0.05)
+        assert ours["sectors_per_load"] == pytest.approx(theirs["sectors_per_load"], rel=0.01)
+        assert ours["time_ns"] == pytest.approx(theirs["time_ns"], rel=0.3, abs=2_000)
+        assert ours["dram_read_bytes"] == pytest.approx(theirs["dram_read_bytes"], rel=0.15, abs=200_000)
+        for share in ("sm_pct", "warps_active_pct", "l1_hit_pct"):
+            assert ours[share] == pytest.approx(theirs[share], rel=0.25, abs=4.0), share
+
+
+def test_without_ncu_the_diagnosis_stands_on_cupti(
+    gpu: Any, limits: Ceilings, references: ReferenceRunner, without_ncu: None
+) -> None:
+    kernel, work, _ = prepared("copy", references, {"n": 1 << 26})
+    timing = time_kernel(kernel, work, gpu, limits=limits, limit_s=1.0)
+    profile = explain(kernel, work, gpu, timing=timing, limits=limits)
+    assert (profile.rung, profile.bound) == ("cupti", "memory"), profile
+    assert "not installed" in profile.reason
+    assert profile.performance_score is not None
+    assert isinstance(time_kernel(kernel, work, gpu, limits=limits, limit_s=1.0), Timing)
+
+
 def test_the_command_times_explains_and_compares() -> None:
     import json
 
@@ -181,6 +237,6 @@ def test_the_command_times_explains_and_compares() -> None:
     assert report["verdict"]["outcome"] == "accepted"
     assert report["timing"]["median_us"] > 1
     assert 0 < report["timing"]["sol_fraction"] <= 1
-    assert report["profile"]["rung"] in {"ncu", "cubin"}
+    assert report["profile"]["rung"] in {"ncu", "cupti", "cubin"}
     assert report["profile"]["bound"] != "unknown"
     assert report["against"]["ratio"] > 0

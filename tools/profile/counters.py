@@ -1,4 +1,4 @@
-"""Hardware counters of one launch through Nsight Compute: which are asked for, how its table is read, what it refuses."""
+"""Hardware counters: which are asked for, and how Nsight Compute counts them, its table is read, what it refuses."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from cuda_harness.state.results import CompileOk, CompileResult
 from cuda_harness.tools.execute.protocol import Job, launched
@@ -17,7 +17,7 @@ from cuda_harness.tools.process import ProgramMissing, run
 
 PROGRAM = "ncu"
 _LOG_BYTES = 4 << 20
-_MOST_LAUNCHES = 6
+MOST_LAUNCHES = 6
 """Launches of one plan that are profiled; each is replayed about a dozen times."""
 _THREAD_OPS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 _STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
@@ -59,11 +59,13 @@ METRICS: dict[str, str] = {
     "stall_wait": _STALL.format("wait"),
     "stall_lg": _STALL.format("lg_throttle"),
 }
-"""Our short name -> ncu's metric, in base units (bytes, nanoseconds, hertz, percent). After CudaForge's list."""
-_NAMES = {metric: short for short, metric in METRICS.items()}
+"""Our short name -> ncu's metric (CUPTI's too, but for those of the launch), in base units (bytes, nanoseconds, hertz, percent). After CudaForge's list."""
+NAMES = {metric: short for short, metric in METRICS.items()}
+"""ncu's metric -> our short name."""
 _PERMISSION = ("ERR_NVGPUCTRPERM", "permission to access NVIDIA GPU Performance Counters")
+FORBIDDEN = "counters are forbidden to this user; the administrator allows them (NVreg_RestrictProfilingToAdminUsers=0)"
 _REMEDIES = (
-    (_PERMISSION, "counters are forbidden to this user; the administrator allows them (NVreg_RestrictProfilingToAdminUsers=0)"),
+    (_PERMISSION, FORBIDDEN),
     (("driver resource was unavailable", "Failed to prepare kernel"), "another profiler or monitor holds the counters"),
     (("LibraryNotLoaded", "not supported"), "the profiler does not work on this machine"),
 )  # fmt: skip
@@ -88,12 +90,14 @@ class RunsFiles(Protocol):
 
 @dataclass(frozen=True)
 class Counters:
-    """What ncu counted, launch by launch in plan order, under our short names."""
+    """What was counted, launch by launch in plan order, under our short names."""
 
     launches: tuple[tuple[str, dict[str, float]], ...]
     seconds: float = 0.0
     missing: tuple[str, ...] = ()
     """Metrics this device or version does not know."""
+    rung: Literal["ncu", "cupti"] = "ncu"
+    """What counted them."""
 
     @property
     def longest(self) -> tuple[str, dict[str, float]]:
@@ -114,6 +118,11 @@ class NoCounters:
 
     reason: str
     detail: str = field(default="")
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether the administrator keeps counters from this user, whatever the program that asks."""
+        return self.reason == FORBIDDEN
 
 
 def count(
@@ -166,7 +175,7 @@ def _run(
     names = "|".join(sorted(set(kernels)))
     argv = [
         program, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none", "--target-processes", "all",
-        "--kernel-name-base", "function", "--kernel-name", f"regex:^({names})$", "--launch-count", str(min(len(kernels), _MOST_LAUNCHES)),
+        "--kernel-name-base", "function", "--kernel-name", f"regex:^({names})$", "--launch-count", str(min(len(kernels), MOST_LAUNCHES)),
         "--metrics", ",".join(metrics), "--log-file", str(log), *executor.once_command(path, path.with_suffix(".answer")),
     ]  # fmt: skip
     try:
@@ -210,8 +219,8 @@ def _values(row: Mapping[str, str | None]) -> dict[str, float]:
     found = {}
     for metric, value in row.items():
         number = _number(value)
-        if metric in _NAMES and number is not None:
-            found[_NAMES[metric]] = number
+        if metric in NAMES and number is not None:
+            found[NAMES[metric]] = number
     return found
 
 

@@ -41,7 +41,7 @@ class Known:
     limits: Ceilings | None = None
     counters: Counters | None = None
     reason: str = ""
-    """Why there are no counters."""
+    """Why there are no counters, or none of ncu's."""
     num_sms: int | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -67,11 +67,11 @@ def profile_of(known: Known) -> Profile:
     occupancy = theoretical_occupancy(known.program, known.kernels)
     if occupancy is not None:
         metrics["occupancy"] = occupancy
-    rung: Literal["ncu", "cubin", "static"] = "cubin" if known.kernels else "static"
+    rung: Literal["ncu", "cupti", "cubin", "static"] = "cubin" if known.kernels else "static"
     finding: _Finding | None = None
     score = None
     if known.counters is not None and known.counters.launches:
-        rung = "ncu"
+        rung = known.counters.rung
         name, values = known.counters.longest
         metrics |= {f"{name}.{k}": v for k, v in values.items()}
         score = _best_score(known.counters)
@@ -200,7 +200,11 @@ def _occupancy_advice(values: Mapping[str, float], waves: float | None) -> str:
     if waves is not None and waves < 1.0:
         return f"the grid fills {waves:.2f} of the device: more blocks, or split the work of a block"
     by = {"registers": values.get("limit_registers"), "shared memory": values.get("limit_shared")}
-    least = min((k for k in by if by[k] is not None), key=lambda k: by[k] or 0.0, default="registers")
+    least = min(
+        (k for k in by if by[k] is not None),
+        key=lambda k: by[k] or 0.0,
+        default="block size, registers or shared memory",
+    )
     return f"{least} keep blocks from being resident together"
 
 

@@ -1,17 +1,22 @@
 """The profile of a timed kernel: counters where they are allowed, else what the compiler and the clock tell."""
 
+import time
+
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import CompileOk, Profile, Timing, TimingNotMeasured
 from cuda_harness.tools.execute.cuda.lock import LockTimeout, device_lock
 from cuda_harness.tools.execute.protocol import Job
 from cuda_harness.tools.ir.program import PlanFault
+from cuda_harness.tools.profile import cupti
 from cuda_harness.tools.profile.ceilings import Ceilings
-from cuda_harness.tools.profile.counters import Counters, NoCounters, count
+from cuda_harness.tools.profile.counters import Counters, count
 from cuda_harness.tools.profile.diagnose import Known, profile_of
 from cuda_harness.tools.profile.session import Clock
 from cuda_harness.tools.profile.workload import Workload
 
 _LOCK_S = 60.0
+_LEAST_S = 3.0
+"""Wall seconds below which CUPTI is not tried."""
 
 
 def explain(
@@ -27,8 +32,8 @@ def explain(
         timing: Its time, if there is one.
         limits: The device's ceilings, if known.
         arch: Architecture; `None`: the device's own.
-        counters: Whether ncu may be used.
-        limit_s: Wall seconds for ncu.
+        counters: Whether ncu or CUPTI may be used.
+        limit_s: Wall seconds for them.
     """
     facts = executor.facts()
     target = arch or str(facts["arch"])
@@ -45,26 +50,36 @@ def explain(
         made.source, arch=target, macros=dict(made.program.macros), fast_math=made.fast_math, max_registers=made.max_registers
     )  # fmt: skip
     compiled = done if isinstance(done, CompileOk) else None
-    counted: Counters | NoCounters = NoCounters("counters were not asked for")
+    counted, reason = None, "counters were not asked for"
     if counters:
         job = Job(
             made.source, made.program, (work.contents[0],), fast_math=made.fast_math, max_registers=made.max_registers, arch=target,
             full_output=False,
         )  # fmt: skip
-        counted = _count(executor, job, str(facts["uuid"]), limit_s)
+        counted, reason = _count(executor, job, str(facts["uuid"]), limit_s)
     return profile_of(
         Known(
             work.ir, kernels=compiled.kernels if compiled else (), mixes=compiled.mixes if compiled else (), program=made.program,
-            timing=known.timing, limits=limits, counters=counted if isinstance(counted, Counters) else None,
-            reason=counted.reason if isinstance(counted, NoCounters) else "", num_sms=known.num_sms,
+            timing=known.timing, limits=limits, counters=counted,
+            reason=reason, num_sms=known.num_sms,
         )
     )  # fmt: skip
 
 
-def _count(executor: Clock, job: Job, uuid: str, limit_s: float) -> Counters | NoCounters:
-    """Count while nobody times on the device."""
+def _count(executor: Clock, job: Job, uuid: str, limit_s: float) -> tuple[Counters | None, str]:
+    """Return counters of ncu, else of CUPTI, and why those of ncu or any are missing."""
+    began = time.monotonic()
     try:
-        with device_lock(uuid, exclusive=False, timeout_s=_LOCK_S):
-            return count(executor, job, limit_s=limit_s)
+        with device_lock(uuid, exclusive=False, timeout_s=_LOCK_S):  # while nobody times on the device
+            by_ncu = count(executor, job, limit_s=limit_s)
     except LockTimeout as exc:
-        return NoCounters(str(exc))
+        return None, str(exc)
+    if isinstance(by_ncu, Counters):
+        return by_ncu, ""
+    left = limit_s - (time.monotonic() - began)
+    if by_ncu.is_forbidden or left < _LEAST_S:
+        return None, by_ncu.reason
+    by_cupti = cupti.count(executor, job, limit_s=left)
+    if isinstance(by_cupti, Counters):
+        return by_cupti, by_ncu.reason
+    return None, f"{by_ncu.reason}; {by_cupti.reason}"

@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -44,7 +45,8 @@ def examine(*, base_url: str | None = None, api_key: str | None = None) -> list[
         ("cpu executor", _cpu_executor),
         ("sandbox", _sandbox),
         ("gpu", _gpu),
-        ("ncu", lambda: _program("ncu", "profiles are read from the cubin and from times")),
+        ("ncu", lambda: _program("ncu", "CUPTI counts, or profiles are read from the cubin and from times")),
+        ("cupti", _cupti),
         (
             "compute-sanitizer",
             lambda: _program(
@@ -87,6 +89,23 @@ def _compiles(name: str, source: str, what: str) -> Finding:
     detail = getattr(done, "message", "") or getattr(done, "log", "")[:300] or done.status
     missing = done.status == "environment"
     return Finding(name=name, status="missing" if missing else "broken", detail=detail[:300], remedy=_WHEELS)
+
+
+def _cupti() -> Finding:
+    """Load the library in a process of its own, and plan a counter for a chip: no GPU is needed for that."""
+    probe = "from cuda_harness.tools.execute.cuda.cupti import Cupti, Plan; Plan(Cupti(), b'GH100', ['gpu__time_duration.sum'])"
+    done = run([sys.executable, "-P", "-c", probe], timeout_s=30)
+    if done.ok:
+        return Finding(
+            name="cupti",
+            status="ok",
+            detail="plans counters; whether a GPU lets them be counted is seen there",
+        )
+    why = done.text().strip().splitlines()[-1:] or ["no message"]
+    return Finding(
+        name="cupti", status="missing", detail=f"{why[0].rpartition('Refused: ')[2][:300]}; only used where ncu is not",
+        remedy=_WHEELS,
+    )  # fmt: skip
 
 
 def _host_compiler() -> Finding:

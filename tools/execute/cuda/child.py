@@ -77,8 +77,10 @@ def answer_job(header: dict[str, Any], blobs: list[bytes], device: Any, modules:
             return run_job(header, blobs, device, modules)
         if header["do"] == "occupancy":
             return occupancy(header, blobs, device, modules), []
-        from cuda_harness.tools.execute.cuda import clock
+        from cuda_harness.tools.execute.cuda import clock, cupti
 
+        if header["do"] == "count":
+            return cupti.count_job(header, blobs, device, modules)
         if header["do"] == "time":
             return clock.time_job(header, blobs, device)
         if header["do"] == "ceilings":

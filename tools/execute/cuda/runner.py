@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,8 @@ class Runner:
         self.limits = device_limits(device)
         self.refused: dict[tuple[Any, ...], str | None] = {}
         self.launches = 0
+        self.watch: Callable[[dict[str, Any]], AbstractContextManager[None]] = lambda _op: nullcontext()
+        """Entered around each launch and its end."""
         self._allocate()
 
     def _allocate(self) -> None:
@@ -148,16 +152,19 @@ class Runner:
 
         name, kernel = op["kernel"], self.kernels[op["kernel"]]
         self.prepare(op)
-        try:
-            launch(self.stream, config_of(op), kernel, *[self.argument(a) for a in op["args"]])
-        except Failed:
-            raise
-        except Exception as exc:
-            doing = f"launching {name} with grid {op['grid']} and block {op['block']}"
-            raise Failed(classify(str(exc), doing)) from exc
-        self.launches += 1
-        result = self.driver.cuStreamSynchronize(self.stream.handle)
-        check(result if isinstance(result, tuple) else (result,), f"running {name} (launch {self.launches})")
+        with self.watch(op):
+            try:
+                launch(self.stream, config_of(op), kernel, *[self.argument(a) for a in op["args"]])
+            except Failed:
+                raise
+            except Exception as exc:
+                doing = f"launching {name} with grid {op['grid']} and block {op['block']}"
+                raise Failed(classify(str(exc), doing)) from exc
+            self.launches += 1
+            result = self.driver.cuStreamSynchronize(self.stream.handle)
+            check(
+                result if isinstance(result, tuple) else (result,), f"running {name} (launch {self.launches})"
+            )
 
     def prepare(self, op: dict[str, Any]) -> None:
         """Check a launch against the limits and allow what it asks for; raises `Failed` with the arithmetic."""

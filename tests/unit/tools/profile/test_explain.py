@@ -9,6 +9,7 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
 from cuda_harness.state.results import Timing
 from cuda_harness.tools.profile.ceilings import Ceilings
+from cuda_harness.tools.profile.counters import METRICS
 from cuda_harness.tools.profile.explain import explain
 from cuda_harness.tools.profile.timing import time_kernel
 from cuda_harness.tools.profile.workload import workload
@@ -45,8 +46,24 @@ def test_without_a_profiler_time_and_ceilings_say_what_bounds_it(clock: Scripted
     profile = explain(kernel(), work, clock, timing=timing, limits=LIMITS)
     assert (profile.rung, profile.bound) == ("static", "memory"), "this clock's compiler tells no facts"
     assert "behind a profiler" in profile.reason
+    assert "no counters here" in profile.reason
     assert profile.metrics["blocks"] == 4096
     assert profile.roofline["gb_s"] == pytest.approx(8 * (1 << 20) / 3.0e-6 / 1e9, rel=0.02)
+
+
+def test_without_ncu_the_counters_of_cupti_say_what_bounds_it(clock: ScriptedClock) -> None:
+    values = {
+        METRICS["time_ns"]: 3000.0, METRICS["dram_pct"]: 81.0, METRICS["sm_pct"]: 20.0, METRICS["registers"]: 16.0, "sm__new.sum": 1.0,
+    }  # fmt: skip
+    clock.counted = {"status": "ok", "counted": [["twice", values]], "passes": 3}
+    work = workload(IR, seed=1)
+    timing = time_kernel(kernel(), work, clock, limits=LIMITS)
+    profile = explain(kernel(), work, clock, timing=timing, limits=LIMITS)
+    assert (profile.rung, profile.bound) == ("cupti", "memory")
+    assert "DRAM 81 %" in profile.evidence[0]
+    assert profile.metrics["twice.registers"] == 16.0
+    assert "behind a profiler" in profile.reason
+    assert explain(kernel(), work, clock, timing=timing, limits=LIMITS, counters=False).rung == "static"
 
 
 def test_a_plan_that_does_not_expand_is_told(clock: ScriptedClock) -> None:

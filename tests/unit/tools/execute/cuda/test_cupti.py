@@ -1,0 +1,188 @@
+"""Counting through CUPTI: passes, ranges, what it refuses; a library of Python stands in, and NVIDIA's own plans."""
+
+import ctypes
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.fakes.host_machine import Machine, floats
+
+from cuda_harness.tools.execute.cuda.cupti import Cupti, Plan, Refused, count_job
+from cuda_harness.tools.execute.cuda.kernels import Modules
+from cuda_harness.tools.profile.counters import METRICS
+
+N, PASSES = 64, 3
+TIME, BYTES = "gpu__time_duration.sum", "dram__bytes_read.sum"
+
+
+class Library:
+    """Counts, for each range, the launches of all passes; knows two metrics; notes the order of calls in the driver's log."""
+
+    def __init__(self, gpu: Machine) -> None:
+        self.gpu, self.known = gpu, {TIME.encode(), BYTES.encode()}
+        self.fails: dict[str, int] = {}
+        self.hosts, self.passes, self.ranges = 0, 0, 0
+        self.began = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("cupti"):
+            raise AttributeError(name)
+
+        def call(reference: Any) -> int:
+            params, short = reference._obj, name.removeprefix("cupti")
+            assert params.structSize == ctypes.sizeof(params) or short in {"RangeProfilerSetConfig", "RangeProfilerStop", "ProfilerHostInitialize"}  # fmt: skip
+            if short in self.fails:
+                return self.fails[short]
+            return int(getattr(self, f"_{short}", lambda _: 0)(params) or 0)
+
+        return call
+
+    def _DeviceGetChipName(self, p: Any) -> None:  # noqa: N802 - CUPTI's names
+        p.chip = b"GH100"
+
+    def _ProfilerGetCounterAvailability(self, p: Any) -> None:  # noqa: N802
+        p.size = 4
+
+    def _ProfilerHostInitialize(self, p: Any) -> None:  # noqa: N802
+        self.hosts += 1
+        p.host = self.hosts
+
+    def _ProfilerHostConfigAddMetrics(self, p: Any) -> int:  # noqa: N802
+        names = (ctypes.c_char_p * p.count).from_address(p.names)
+        return 0 if set(names) <= self.known else 1
+
+    def _ProfilerHostGetConfigImageSize(self, p: Any) -> None:  # noqa: N802
+        p.size = 8
+
+    def _ProfilerHostGetNumOfPasses(self, p: Any) -> None:  # noqa: N802
+        p.passes = PASSES
+
+    def _RangeProfilerGetCounterDataSize(self, p: Any) -> None:  # noqa: N802
+        p.size = 16
+
+    def _RangeProfilerStart(self, _: Any) -> None:  # noqa: N802
+        self.began = self.gpu.launched
+        self.gpu.log.append(("start",))
+
+    def _RangeProfilerStop(self, p: Any) -> None:  # noqa: N802
+        self.gpu.log.append(("stop",))
+        self.passes += 1
+        self.ranges = self.gpu.launched - self.began
+        p.is_complete = self.passes == PASSES
+
+    def _RangeProfilerGetCounterDataInfo(self, p: Any) -> None:  # noqa: N802
+        p.ranges = self.ranges
+
+    def _ProfilerHostEvaluateToGpuValues(self, p: Any) -> None:  # noqa: N802
+        values = (ctypes.c_double * p.count).from_address(p.values)
+        values[0] = 100.0 + p.range
+        values[1] = math.nan if p.range else 7.0
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine()
+    machine.install(monkeypatch)
+
+    def double(y: int, x: int) -> None:
+        assert (floats(x) == np.arange(N)).all(), "every pass has the same contents"
+        floats(y)[:] = 2 * floats(x)
+
+    machine.bodies |= {"k": double, "other": double}
+    return machine
+
+
+def count(gpu: Machine, library: Library, kernels: tuple[str, ...] = ("k", "other"), *, most: int = 6, metrics: tuple[str, ...] = (TIME, BYTES)) -> dict[str, Any]:  # fmt: skip
+    ops = [
+        {
+            "op": "launch", "kernel": name, "grid": [40, 1, 1], "block": [64, 1, 1], "shared": 0, "cluster": None, "cooperative": False,
+            "args": [{"pointer": "y"}, {"pointer": "x"}],
+        }
+        for name in kernels
+    ]  # fmt: skip
+    header = {
+        "buffers": [
+            {"name": "x", "dtype": "float32", "count": N, "role": "in"},
+            {"name": "y", "dtype": "float32", "count": N, "role": "out"},
+        ],
+        "ops": ops, "inputs": ["x"], "calls": 1, "poison": 5, "own_allocations": False, "vary_addresses": True, "full_output": False,
+        "metrics": list(metrics), "most": most,
+    }  # fmt: skip
+    contents = np.arange(N, dtype=np.float32).tobytes()
+    answer, blobs = count_job(header, [b"cubin", contents], gpu, Modules(), Cupti(library))
+    assert not blobs
+    assert gpu.taken == 0, "all memory is given back"
+    return answer
+
+
+def test_each_launch_has_its_counters_from_as_many_passes_as_are_needed(gpu: Machine) -> None:
+    answer = count(gpu, library := Library(gpu))
+    assert (answer["status"], answer["passes"], library.passes) == ("ok", PASSES, PASSES)
+    assert gpu.launched == 2 * PASSES
+    assert [name for name, _ in answer["counted"]] == ["k", "other"]
+    first, second = (values for _, values in answer["counted"])
+    assert (first[TIME], first[BYTES], second[TIME]) == (100.0, 7.0, 101.0)
+    assert BYTES not in second, "what has no value is left out"
+
+
+def test_facts_of_a_launch_come_from_the_driver(gpu: Machine) -> None:
+    [_, values] = count(gpu, Library(gpu), ("k",))["counted"][0]
+    assert values["launch__registers_per_thread"] == 16
+    assert values["launch__waves_per_multiprocessor"] == 40 / (gpu.per_sm * 4)
+    assert values["launch__occupancy_limit_registers"] == 65_536 // (512 * 2)
+    assert values["launch__occupancy_limit_shared_mem"] == 233_472 // 1024
+
+
+def test_caches_are_cold_before_every_launch(gpu: Machine) -> None:
+    count(gpu, Library(gpu))
+    kinds = [line[0] for line in gpu.log if line[0] in {"start", "stop", "launch"} or line[-1] == 2 * 4096]
+    assert kinds == ["fill", "start", "launch", "fill", "launch", "stop"] * PASSES
+
+
+def test_no_more_launches_are_counted_than_were_asked_for(gpu: Machine) -> None:
+    answer = count(gpu, Library(gpu), ("k",) * 5, most=2)
+    assert [values[TIME] for _, values in answer["counted"]] == [100.0, 101.0]
+
+
+def test_counters_that_a_chip_does_not_know_are_left_out(gpu: Machine) -> None:
+    answer = count(gpu, Library(gpu), metrics=(TIME, "sm__nothing.sum", BYTES))
+    assert answer["counted"][0][1][BYTES] == 7.0
+    none = count(gpu, Library(gpu), metrics=("sm__nothing.sum",))
+    assert (none["status"], none["counted"]) == ("ok", [])
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "told"),
+    [
+        ("ProfilerGetCounterAvailability", 35, "forbidden to this user"),
+        ("RangeProfilerEnable", 26, "another profiler"),
+        ("RangeProfilerStart", 999, "RangeProfilerStart ended with 999"),
+    ],
+)
+def test_what_it_refuses_is_told_and_blames_no_kernel(
+    gpu: Machine, function: str, code: int, told: str
+) -> None:
+    library = Library(gpu)
+    library.fails[function] = code
+    answer = count(gpu, library)
+    assert (answer["status"], answer["counted"]) == ("ok", [])
+    assert told in answer["why"]
+
+
+def test_a_plan_that_launches_nothing_ends(gpu: Machine) -> None:
+    assert count(gpu, Library(gpu), ())["counted"] == []
+
+
+def test_the_installed_library_plans_our_counters_for_a_chip() -> None:
+    try:
+        cupti = Cupti()
+    except Refused as exc:
+        pytest.skip(str(exc))
+    asked = [m for m in METRICS.values() if not m.startswith("launch__")]
+    plan = Plan(cupti, b"GH100", asked)
+    assert plan.metrics == asked
+    assert 5 <= plan.passes <= 20
+    assert Plan(cupti, b"GH100", ["sm__nothing.sum", asked[1]]).metrics == [asked[1]]
+    with pytest.raises(Refused):
+        Plan(cupti, b"NOCHIP", asked)
