@@ -65,7 +65,7 @@ class Recorder:
         self.properties = types.SimpleNamespace(
             max_threads_per_block=1024, max_block_dim_x=1024, max_block_dim_y=1024, max_block_dim_z=64, max_grid_dim_x=2**31 - 1,
             max_grid_dim_y=65_535, max_grid_dim_z=65_535, max_shared_memory_per_block_optin=232_448, max_registers_per_block=65_536,
-            multiprocessor_count=4, l2_cache_size=4096, max_registers_per_multiprocessor=65_536,
+            multiprocessor_count=4, l2_cache_size=4096, max_registers_per_multiprocessor=65_536, max_blocks_per_multiprocessor=32,
             max_shared_memory_per_multiprocessor=233_472, reserved_shared_memory_per_block=1024,
         )  # fmt: skip
 

@@ -323,14 +323,15 @@ def launch_facts(runner: Runner, op: dict[str, Any]) -> dict[str, float]:
     registers = attribute(kernel, "num_regs")
     of_warp = -(-registers * 32 // 256) * 256
     shared = attribute(kernel, "shared_size_bytes") + op["shared"] + int(p.reserved_shared_memory_per_block)
+    most = int(p.max_blocks_per_multiprocessor)
+    by_registers = int(p.max_registers_per_multiprocessor) // max(1, of_warp * -(-threads // 32))
+    by_shared = int(p.max_shared_memory_per_multiprocessor) // max(
+        1, shared
+    )  # with the largest share of L1 for it
     found = {
         "launch__registers_per_thread": float(registers),
-        "launch__occupancy_limit_registers": float(
-            int(p.max_registers_per_multiprocessor) // max(1, of_warp * -(-threads // 32))
-        ),
-        "launch__occupancy_limit_shared_mem": float(
-            int(p.max_shared_memory_per_multiprocessor) // max(1, shared)
-        ),
+        "launch__occupancy_limit_registers": float(min(most, by_registers)),
+        "launch__occupancy_limit_shared_mem": float(min(most, by_shared)),
     }
     if resident:
         found["launch__waves_per_multiprocessor"] = blocks / (resident * int(p.multiprocessor_count))

@@ -93,10 +93,10 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return machine
 
 
-def count(gpu: Machine, library: Library, kernels: tuple[str, ...] = ("k", "other"), *, most: int = 6, metrics: tuple[str, ...] = (TIME, BYTES)) -> dict[str, Any]:  # fmt: skip
+def count(gpu: Machine, library: Library, kernels: tuple[str, ...] = ("k", "other"), *, most: int = 6, metrics: tuple[str, ...] = (TIME, BYTES), block: int = 64) -> dict[str, Any]:  # fmt: skip
     ops = [
         {
-            "op": "launch", "kernel": name, "grid": [40, 1, 1], "block": [64, 1, 1], "shared": 0, "cluster": None, "cooperative": False,
+            "op": "launch", "kernel": name, "grid": [40, 1, 1], "block": [block, 1, 1], "shared": 0, "cluster": None, "cooperative": False,
             "args": [{"pointer": "y"}, {"pointer": "x"}],
         }
         for name in kernels
@@ -130,8 +130,14 @@ def test_facts_of_a_launch_come_from_the_driver(gpu: Machine) -> None:
     [_, values] = count(gpu, Library(gpu), ("k",))["counted"][0]
     assert values["launch__registers_per_thread"] == 16
     assert values["launch__waves_per_multiprocessor"] == 40 / (gpu.per_sm * 4)
-    assert values["launch__occupancy_limit_registers"] == 65_536 // (512 * 2)
-    assert values["launch__occupancy_limit_shared_mem"] == 233_472 // 1024
+    assert values["launch__occupancy_limit_registers"] == 32, (
+        "as many blocks as a multiprocessor takes at most"
+    )
+    assert values["launch__occupancy_limit_shared_mem"] == 32
+    gpu.static_shared = 9 * 1024
+    [_, values] = count(gpu, Library(gpu), ("k",), block=512)["counted"][0]
+    assert values["launch__occupancy_limit_registers"] == 65_536 // (512 * 16)
+    assert values["launch__occupancy_limit_shared_mem"] == 233_472 // (10 * 1024)
 
 
 def test_caches_are_cold_before_every_launch(gpu: Machine) -> None:
