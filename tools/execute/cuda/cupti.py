@@ -329,7 +329,7 @@ def launch_facts(runner: Runner, op: dict[str, Any]) -> dict[str, float]:
         1, shared
     )  # with the largest share of L1 for it
     found = {
-        "launch__registers_per_thread": float(registers),
+        "launch__registers_per_thread": float(of_warp // 32),  # as they are given out, in eights
         "launch__occupancy_limit_registers": float(min(most, by_registers)),
         "launch__occupancy_limit_shared_mem": float(min(most, by_shared)),
     }
