@@ -9,8 +9,9 @@ from hypothesis.extra import numpy as hnp
 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.tools.execute.dtypes import np_dtype
+from cuda_harness.tools.verify import screen
 from cuda_harness.tools.verify.compare import Agreement, Expected, Mismatch, compare_outputs
-from cuda_harness.tools.verify.tolerance import tolerance
+from cuda_harness.tools.verify.tolerance import least, tolerance
 
 NARROW = {
     "float16": 6e4,
@@ -101,3 +102,33 @@ def test_honest_float32_sums_pass_in_any_order(length: int, seed: int, order: st
     truth = exact.sum(axis=1)
     found = compare_outputs(ir, {"n": 4}, {"y": got}, Expected({"y": truth}, {}, {"y": sense}), inputs={})
     assert isinstance(found, Agreement), found
+
+
+@given(
+    truths(),
+    st.sampled_from([0.0, 0.5, 0.999, 1.001, 3.0, 100.0]),
+    st.sampled_from([{"reduction_length": 1}, {"reduction_length": 4096}, {"rtol": 1e-3}, {"atol": 1e-2}]),
+    st.sampled_from(["strict", "allow_tf32", "allow_half"]),
+    st.integers(0, 2**32),
+)
+@settings(max_examples=150)
+def test_what_a_large_output_passes_by_at_once_passes_in_full(
+    case: tuple[str, Any], scale: float, rule: dict[str, Any], precision: str, seed: int
+) -> None:
+    dtype, truth = case
+    ir = KernelIR.model_validate({
+        "name": "k", "dims": [{"name": "n", "value": truth.size}], "numerics": {"precision": precision},
+        "tensors": [{"name": "y", "role": "out", "dtype": dtype, "shape": ["n"], "compare": {"mode": "close", **rule}}],
+    })  # fmt: skip
+    relative, absolute = least(ir, ir.tensor("y"), ir.target_dims)
+    with np.errstate(all="ignore"):
+        off = np.random.default_rng(seed).choice((-scale, scale), truth.size) * (
+            relative * np.abs(truth) + absolute
+        )
+        got = (truth + off).astype(np_dtype(dtype))
+        share = screen.within(got, truth, dtype, relative=relative, absolute=absolute)
+    if share is not None:
+        assert share <= 1.0
+        assert isinstance(judged(ir, got, truth), Agreement)  # smaller than a piece: judged in full
+    elif np.isfinite(got.astype(np.float64)).all():
+        assert scale > 0.0, "a rounded truth is within the least"

@@ -1,5 +1,6 @@
 """What a reference says of a case, whether it can judge, and where it is kept for the next candidate."""
 
+import functools
 import json
 import os
 import threading
@@ -66,8 +67,11 @@ def perturbed(
         value = np.asarray(inputs[tensor.name])
         if tensor.dtype in FLOATS:
             wide = to_reference(tensor.dtype, value).astype(np.float64)
-            signs = np.sign(wide) if outward else rng.choice((-1.0, 1.0), size=wide.shape)
-            moved[tensor.name] = wide * (1.0 + unit * signs)
+            if outward:
+                moved[tensor.name] = wide * (1.0 + unit * np.sign(wide))
+            else:
+                either = np.array([1.0 - unit, 1.0 + unit])
+                moved[tensor.name] = wide * either[rng.integers(0, 2, size=wide.shape, dtype=np.uint8)]
         else:
             moved[tensor.name] = value
     return moved
@@ -106,7 +110,7 @@ def answer_of(
             with np.errstate(all="ignore"):
                 apart = [np.abs(m.arrays[tensor.name] - base) for m in moved]
                 apart += [share * np.abs(c.arrays[tensor.name] - base) for c in coarse if c is not None]
-                sensitivity[tensor.name] = np.max(apart, axis=0) if base.size else base
+                sensitivity[tensor.name] = functools.reduce(np.maximum, apart) if apart else base
     return Answer(truth.arrays, truth.defined, sensitivity)
 
 

@@ -33,6 +33,8 @@ _TF32 = 2.0**-11
 _SMALLEST_NORMAL = 2.0**-126
 _VANISHES = 80.0
 """Arguments from here on bring exponentials to the end of float32: `1 / (1 + exp(89))` is 0, the truth is 2e-39."""
+_ROUNDING, _NEAR_ZERO = 1.05, 0.51
+"""An element's own rounding: a little more than half a unit in its last place, also near zero."""
 _CHAIN = 24.0
 """Roundings of an element-wise chain with library functions of up to a few units in the last place each."""
 _GROWTH = 6.0
@@ -114,20 +116,16 @@ def tolerance(
     rule = tensor.compare
     magnitude = np.abs(np.where(np.isfinite(expected), expected, 0.0))
     out_unit = UNIT_ROUNDOFF[tensor.dtype]
-    rounding = 1.05 * out_unit * magnitude + 0.51 * SMALLEST[tensor.dtype]
+    rounding = _ROUNDING * out_unit * magnitude + _NEAR_ZERO * SMALLEST[tensor.dtype]
     unit = accumulation_unit(ir, tensor)
-    if rule is not None and (rule.rtol is not None or rule.atol is not None):
+    if _is_stated(tensor):
+        assert rule is not None  # noqa: S101 - it is stated
         element = (rule.rtol or 0.0) * magnitude + (rule.atol or 0.0) + rounding
         return Tolerance(element, float("inf"), unit)
     length = _reduction_length(rule.reduction_length if rule else None, dims)
-    # TF32 and half products round their inputs a few times; the sums behind them are float32.
     single = UNIT_ROUNDOFF["float32"]
-    sums = unit if ir.numerics.precision == "allow_half" else min(unit, single)
-    growth = (
-        (_CHAIN + _GROWTH * np.sqrt(length)) * sums
-        + 4 * max(unit - sums, 0.0)
-        + 2 * argument * min(unit, single)
-    )
+    sums = _unit_of_sums(ir, unit)
+    growth = _growth(length, unit, sums) + 2 * argument * min(unit, single)
     element = rounding + growth * magnitude + SMALLEST["float32" if tensor.dtype != "float64" else "float64"]
     vanishing = _SMALLEST_NORMAL if argument > _VANISHES and tensor.dtype != "float64" else 0.0
     element = element + vanishing
@@ -145,11 +143,42 @@ def tolerance(
         element = element + reach * sense + lent
         condition = reach * typical
     norm = (
-        1.05 * out_unit
+        _ROUNDING * out_unit
         + 2 * growth
         + ((3 * condition + SMALLEST[tensor.dtype] + vanishing) / rms if rms > 0 else 0.0)
     )
     return Tolerance(element, norm, unit)
+
+
+def least(ir: KernelIR, tensor: Tensor, dims: Mapping[str, int]) -> tuple[float, float]:
+    """Return the share of an element and the absolute error that every tolerance of `tensor` allows, whatever the case.
+
+    An output whose every element is within them is within its norm too: the norm has twice the growth.
+    """
+    rule, out_unit = tensor.compare, UNIT_ROUNDOFF[tensor.dtype]
+    relative, absolute = _ROUNDING * out_unit, _NEAR_ZERO * SMALLEST[tensor.dtype]
+    if _is_stated(tensor):
+        assert rule is not None  # noqa: S101 - it is stated
+        return relative + (rule.rtol or 0.0), absolute + (rule.atol or 0.0)
+    unit = accumulation_unit(ir, tensor)
+    length = _reduction_length(rule.reduction_length if rule else None, dims)
+    return relative + _growth(length, unit, _unit_of_sums(ir, unit)), absolute
+
+
+def _is_stated(tensor: Tensor) -> bool:
+    """Return whether the request states a tolerance, which replaces the derived one."""
+    rule = tensor.compare
+    return rule is not None and (rule.rtol is not None or rule.atol is not None)
+
+
+def _unit_of_sums(ir: KernelIR, unit: float) -> float:
+    """Return the unit roundoff of sums: TF32 and half products round their inputs a few times, the sums are float32."""
+    return unit if ir.numerics.precision == "allow_half" else min(unit, UNIT_ROUNDOFF["float32"])
+
+
+def _growth(length: float, unit: float, sums: float) -> float:
+    """Return how far the roundings of an element-wise chain and of a sum carry, relative to the result."""
+    return (_CHAIN + _GROWTH * float(np.sqrt(length))) * sums + 4 * max(unit - sums, 0.0)
 
 
 def with_slack(allowed: Tolerance, expected: Array, slack: Array) -> Tolerance:

@@ -196,6 +196,30 @@ def test_a_signalling_nan_is_wrong_without_a_warning(mode: str) -> None:
     assert isinstance(judged(ir_of(compare={"mode": mode}), got, truth), Mismatch)
 
 
+@pytest.mark.parametrize("place", [0, 1 << 17, (1 << 18) + 4])
+@pytest.mark.parametrize("spoil", [np.nan, np.inf, 7.0])
+def test_one_wrong_element_of_a_large_output_is_found_wherever_it_is(place: int, spoil: float) -> None:
+    ir = ir_of(n=(1 << 18) + 5)
+    truth = RNG.standard_normal(ir.target_dims["n"])
+    got = truth.astype(np.float32)
+    assert isinstance(judged(ir, got, truth), Agreement)
+    got[place] = spoil
+    found = judged(ir, got, truth)
+    assert isinstance(found, Mismatch)
+    assert (found.count, found.evidence["index"]) == (1, [place])
+    truth[place] = spoil
+    assert isinstance(judged(ir, got, truth), Agreement), "as the truth has it"
+
+
+def test_a_large_output_beyond_the_least_is_judged_by_all_that_is_allowed() -> None:
+    ir = ir_of(n=1 << 18)
+    truth = RNG.standard_normal(1 << 18)
+    got = (truth * (1 + 3e-5)).astype(np.float32)
+    assert isinstance(judged(ir, got, truth), Mismatch)
+    sense = np.abs(truth) * 1e-5
+    assert isinstance(judged(ir, got, truth, sense=sense), Agreement)
+
+
 def test_a_few_huge_elements_lend_nothing_to_the_others() -> None:
     """Forces of near pairs are 1e10, those of the others 1: the condition of the first is no excuse for the second."""
     truth = RNG.standard_normal(512)
