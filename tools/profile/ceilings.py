@@ -30,6 +30,8 @@ _NEEDED = frozenset({"copy", "launch"})
 _ITEMS = 16
 """Bytes of one vector access."""
 
+READER = "read_vectors"
+"""Reads `n` vectors of 16 bytes: `(to, from, n)`."""
 SOURCE = """
 extern "C" __global__ void copy_vectors(uint4 *__restrict__ y, const uint4 *__restrict__ x, long long n) {
     long long stride = (long long)gridDim.x * blockDim.x, i = (long long)blockIdx.x * blockDim.x + threadIdx.x;

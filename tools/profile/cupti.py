@@ -6,6 +6,7 @@ from pathlib import Path
 from cuda_harness.state.results import CompileOk
 from cuda_harness.tools.execute.cuda.wire import job_frame
 from cuda_harness.tools.execute.protocol import Job, JobFault, JobNotRun, launched
+from cuda_harness.tools.profile.ceilings import READER, SOURCE
 from cuda_harness.tools.profile.counters import METRICS, MOST_LAUNCHES, NAMES, Counters, NoCounters
 from cuda_harness.tools.profile.session import Clock
 
@@ -28,9 +29,13 @@ def count(executor: Clock, job: Job, *, limit_s: float = 60.0) -> Counters | NoC
     )  # fmt: skip
     if not isinstance(compiled, CompileOk):
         return NoCounters("the kernel does not compile at these sizes")
+    sweep = executor.compile(SOURCE, arch=job.arch, macros={}, fast_math=False, max_registers=None)
+    if not isinstance(sweep, CompileOk):
+        return NoCounters("the kernel that empties caches does not compile")
     header, blobs = job_frame(job, Path(compiled.cubin_path).read_bytes())
     asked = [m for m in METRICS.values() if not m.startswith("launch__")]
-    header |= {"do": "count", "metrics": asked, "most": MOST_LAUNCHES}
+    header |= {"do": "count", "metrics": asked, "most": MOST_LAUNCHES, "sweep": READER}
+    blobs.insert(1, Path(sweep.cubin_path).read_bytes())
     answered = executor.ask(header, [bytes(b) for b in blobs], deadline_s=limit_s, max_bytes=_ANSWER_BYTES)
     if isinstance(answered, JobFault | JobNotRun):
         return NoCounters(f"while CUPTI counted: {answered.message}")

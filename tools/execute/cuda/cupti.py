@@ -1,7 +1,8 @@
 """Hardware counters through CUPTI's range profiler, for machines without Nsight Compute. Runs in a GPU child.
 
 Every launch is a range of its own. More counters are wanted than the device counts at once, so the whole plan runs
-again for each pass on the same contents, and L2 is overwritten before each launch: caches are cold in every pass.
+again for each pass on the same contents. Before each launch a kernel of ours reads twice the size of L2: caches are
+cold in every pass, and hold nothing that has yet to be written.
 Structures and calls: NVIDIA's headers cupti_range_profiler.h, cupti_profiler_host.h and cupti_profiler_target.h.
 """
 
@@ -12,12 +13,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cuda_harness.tools.execute.cuda.faults import check
 from cuda_harness.tools.execute.cuda.kernels import Modules, attribute
 from cuda_harness.tools.execute.cuda.runner import Runner
 
 _RANGE_PROFILER, _AUTO_RANGE, _USER_REPLAY = 0, 1, 3
 _MOST_PASSES = 64
+_VECTOR = 16
+"""Bytes of one vector access."""
 _WORDS = {
     26: "another profiler or monitor holds the counters",
     35: "counters are forbidden to this user; the administrator allows them (NVreg_RestrictProfilingToAdminUsers=0)",
@@ -181,21 +186,25 @@ class Session:
     """Counts the first launches of a plan, pass by pass."""
 
     def __init__(self, cupti: Cupti, device: Any, context: int, metrics: Sequence[str], most: int) -> None:  # noqa: ANN401 - cuda.core Device
-        self._cupti, self._most = cupti, most
+        self._cupti, self._most, ranges = (
+            cupti,
+            most,
+            2 * most - 1,
+        )  # sweeps between the launches are ranges too
         cupti.call("ProfilerInitialize")
         chip = bytes(cupti.call("DeviceGetChipName", device=device.device_id).chip)
         self.plan = Plan(cupti, chip, metrics, self._available(context))
         self._profiler = cupti.call("RangeProfilerEnable", context=context).profiler
         names, count = _address(self.plan.names), len(self.plan.metrics)
         size = cupti.call(
-            "RangeProfilerGetCounterDataSize", profiler=self._profiler, names=names, count=count, ranges=most, nodes=most
+            "RangeProfilerGetCounterDataSize", profiler=self._profiler, names=names, count=count, ranges=ranges, nodes=ranges
         ).size  # fmt: skip
         self._data = (ctypes.c_uint8 * size)()
         data = _address(self._data)
         cupti.call("RangeProfilerCounterDataImageInitialize", profiler=self._profiler, size=size, data=data)
         cupti.call(
             "RangeProfilerSetConfig", profiler=self._profiler, config_size=len(self.plan.image), config=_address(self.plan.image),
-            data_size=size, data=data, range_mode=_AUTO_RANGE, replay_mode=_USER_REPLAY, ranges_per_pass=most, nesting_levels=1,
+            data_size=size, data=data, range_mode=_AUTO_RANGE, replay_mode=_USER_REPLAY, ranges_per_pass=ranges, nesting_levels=1,
             first_level=1,
         )  # fmt: skip
         self.is_complete = False
@@ -236,7 +245,7 @@ class Session:
         data, size, count = _address(self._data), len(self._data), len(self.plan.metrics)
         ranges = self._cupti.call("RangeProfilerGetCounterDataInfo", data=data, size=size).ranges
         found = []
-        for index in range(ranges):
+        for index in range(0, ranges, 2):
             values = (ctypes.c_double * count)()
             self._cupti.call(
                 "ProfilerHostEvaluateToGpuValues", host=self.plan.host, data=data, size=size, range=index,
@@ -253,19 +262,20 @@ def count_job(
     """Return the counters of a program's first launches: `counted`, one pair of kernel and values for each.
 
     Args:
-        header: A job as for `run`, with `metrics` (CUPTI's names) and `most` (launches).
-        blobs: Cubin and inputs of one call.
+        header: A job as for `run`, with `metrics` (CUPTI's names), `most` (launches) and `sweep`, a kernel `(to, from, n)`
+            that reads `n` vectors of 16 bytes.
+        blobs: The cubins of candidate and sweep, and the inputs of one call.
         device: cuda.core Device.
         modules: Loaded cubins.
         cupti: The library; `None`: the installed one.
 
     Where CUPTI does not count, `counted` is empty and `why` says so: the kernel is not to blame.
     """
-    runner, flush = Runner(header, blobs[0], device, modules), None
-    contents = dict(zip(header["inputs"], blobs[1:], strict=False))
+    runner, sweep = Runner(header, blobs[0], device, modules), None
+    contents = dict(zip(header["inputs"], blobs[2:], strict=False))
     launched: list[tuple[str, dict[str, float]]] = []
     try:
-        flush = Flush(runner, 2 * int(device.properties.l2_cache_size))
+        sweep = Sweep(runner, modules.load(blobs[1]).get_kernel(header["sweep"]))
         context = int(check(runner.driver.cuCtxGetCurrent(), "asking for the context"))
         session = Session(cupti or Cupti(), device, context, header["metrics"], int(header["most"]))
 
@@ -273,7 +283,7 @@ def count_job(
         def watch(op: dict[str, Any]) -> Iterator[None]:
             if turn == 0:
                 launched.append((op["kernel"], launch_facts(runner, op)))
-            flush()
+            sweep()
             with session.launch():
                 yield
 
@@ -287,31 +297,38 @@ def count_job(
     except Refused as exc:
         return {"status": "ok", "counted": [], "why": str(exc)}, []
     finally:
-        if flush is not None:
-            flush.free()
+        if sweep is not None:
+            sweep.free()
         runner.close()
     pairs = zip(launched, values, strict=False)
     counted = [[name, {**found, **facts}] for (name, facts), found in pairs]
     return {"status": "ok", "counted": counted, "passes": session.plan.passes}, []
 
 
-class Flush:
-    """Overwrites L2 and waits."""
+class Sweep:
+    """Reads twice the size of L2 and waits."""
 
-    def __init__(self, runner: Runner, size: int) -> None:
-        self._runner, self._size = runner, size
-        self._address = int(check(runner.driver.cuMemAlloc(max(size, 1)), "allocating the flush buffer"))
-        self._byte = 0
+    def __init__(self, runner: Runner, kernel: Any) -> None:  # noqa: ANN401 - cuda.core Kernel
+        from cuda.core import LaunchConfig
+
+        p = runner.device.properties
+        self._runner, self._kernel, self._size = runner, kernel, 2 * int(p.l2_cache_size)
+        self._config = LaunchConfig(grid=(2 * int(p.multiprocessor_count), 1, 1), block=(256, 1, 1))
+        driver = runner.driver
+        self._address = int(check(driver.cuMemAlloc(self._size + _VECTOR * 256), "allocating what is read"))
+        check(driver.cuMemsetD8(self._address, 1, self._size + _VECTOR * 256), "setting what is read")
 
     def __call__(self) -> None:
-        """Do so with a byte that was not there."""
-        self._byte = (self._byte + 1) % 251
-        driver = self._runner.driver
-        check(driver.cuMemsetD8(self._address, self._byte, self._size), "flushing L2")
-        check(driver.cuCtxSynchronize(), "flushing L2")
+        """Do so on the runner's stream."""
+        from cuda.core import launch
+
+        begin, vectors = self._address + _VECTOR * 256, np.int64(self._size // _VECTOR)
+        launch(self._runner.stream, self._config, self._kernel, self._address, begin, vectors)
+        result = self._runner.driver.cuStreamSynchronize(self._runner.stream.handle)
+        check(result if isinstance(result, tuple) else (result,), "reading more than L2 holds")
 
     def free(self) -> None:
-        """Give the buffer back."""
+        """Give the memory back."""
         self._runner.driver.cuMemFree(self._address)
 
 

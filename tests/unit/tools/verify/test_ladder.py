@@ -526,6 +526,17 @@ def test_what_a_device_finds_ahead_of_its_stage_is_told_by_that_stage() -> None:
     found = beside(device, ScriptedExecutor(name="cpu"))
     assert (found.outcome, found.failure and found.failure.stage) == ("rejected", "shapes")
     assert status(found, "tiny") == "passed"
+    assert len(device.jobs) == 1, "a fault costs a process: nothing runs ahead after one"
+
+
+def test_a_fault_ahead_of_a_stage_that_is_not_reached_blames_nobody_for_what_follows() -> None:
+    def only_repeat(x: Array, a: float, call: int, job: Job) -> Array | JobResult:
+        return JobFault("crash", "it trapped") if len(job.calls) > 1 else scaled(x, a, call, job)
+
+    device = Device(only_repeat)
+    found = beside(device, ScriptedExecutor(name="cpu"))
+    assert (found.outcome, found.failure and found.failure.stage) == ("rejected", "repeat")
+    assert [status(found, s) for s in ("shapes", "values", "target")] == ["passed"] * 3
 
 
 def _eventually(happened: Callable[[], bool]) -> bool:

@@ -17,7 +17,7 @@ TIME, BYTES = "gpu__time_duration.sum", "dram__bytes_read.sum"
 
 
 class Library:
-    """Counts, for each range, the launches of all passes; knows two metrics; notes the order of calls in the driver's log."""
+    """Has a range for each launch between start and stop; knows two metrics; notes both in the driver's log."""
 
     def __init__(self, gpu: Machine) -> None:
         self.gpu, self.known = gpu, {TIME.encode(), BYTES.encode()}
@@ -76,7 +76,8 @@ class Library:
 
     def _ProfilerHostEvaluateToGpuValues(self, p: Any) -> None:  # noqa: N802
         values = (ctypes.c_double * p.count).from_address(p.values)
-        values[0] = 100.0 + p.range
+        assert p.range % 2 == 0, "sweeps are not asked about"
+        values[0] = 100.0 + p.range / 2
         values[1] = math.nan if p.range else 7.0
 
 
@@ -89,7 +90,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Machine:
         assert (floats(x) == np.arange(N)).all(), "every pass has the same contents"
         floats(y)[:] = 2 * floats(x)
 
-    machine.bodies |= {"k": double, "other": double}
+    machine.bodies |= {"k": double, "other": double, "sweep": lambda _to, _from, _n: None}
     return machine
 
 
@@ -107,10 +108,10 @@ def count(gpu: Machine, library: Library, kernels: tuple[str, ...] = ("k", "othe
             {"name": "y", "dtype": "float32", "count": N, "role": "out"},
         ],
         "ops": ops, "inputs": ["x"], "calls": 1, "poison": 5, "own_allocations": False, "vary_addresses": True, "full_output": False,
-        "metrics": list(metrics), "most": most,
+        "metrics": list(metrics), "most": most, "sweep": "sweep",
     }  # fmt: skip
     contents = np.arange(N, dtype=np.float32).tobytes()
-    answer, blobs = count_job(header, [b"cubin", contents], gpu, Modules(), Cupti(library))
+    answer, blobs = count_job(header, [b"cubin", b"sweep", contents], gpu, Modules(), Cupti(library))
     assert not blobs
     assert gpu.taken == 0, "all memory is given back"
     return answer
@@ -119,7 +120,7 @@ def count(gpu: Machine, library: Library, kernels: tuple[str, ...] = ("k", "othe
 def test_each_launch_has_its_counters_from_as_many_passes_as_are_needed(gpu: Machine) -> None:
     answer = count(gpu, library := Library(gpu))
     assert (answer["status"], answer["passes"], library.passes) == ("ok", PASSES, PASSES)
-    assert gpu.launched == 2 * PASSES
+    assert gpu.launched == 2 * 2 * PASSES
     assert [name for name, _ in answer["counted"]] == ["k", "other"]
     first, second = (values for _, values in answer["counted"])
     assert (first[TIME], first[BYTES], second[TIME]) == (100.0, 7.0, 101.0)
@@ -142,8 +143,14 @@ def test_facts_of_a_launch_come_from_the_driver(gpu: Machine) -> None:
 
 def test_caches_are_cold_before_every_launch(gpu: Machine) -> None:
     count(gpu, Library(gpu))
-    kinds = [line[0] for line in gpu.log if line[0] in {"start", "stop", "launch"} or line[-1] == 2 * 4096]
-    assert kinds == ["fill", "start", "launch", "fill", "launch", "stop"] * PASSES
+    kinds = [
+        line[1] if line[0] == "launch" else line[0]
+        for line in gpu.log
+        if line[0] in {"start", "stop", "launch"}
+    ]
+    assert kinds == ["sweep", "start", "k", "sweep", "other", "stop"] * PASSES
+    read = next(line for line in gpu.log if line[:2] == ("launch", "sweep"))[-1][-1]
+    assert read * 16 == 2 * gpu.properties.l2_cache_size
 
 
 def test_no_more_launches_are_counted_than_were_asked_for(gpu: Machine) -> None:
