@@ -21,6 +21,8 @@ from cuda_harness.tools.execute.cuda.runner import Runner
 
 _RANGE_PROFILER, _AUTO_RANGE, _USER_REPLAY = 0, 1, 3
 _MOST_PASSES = 64
+_PARTS, _LEAST_REGISTERS = 4, 16
+"""Parts of a multiprocessor, and registers that a thread has at least."""
 _VECTOR = 16
 """Bytes of one vector access."""
 _WORDS = {
@@ -337,18 +339,18 @@ def launch_facts(runner: Runner, op: dict[str, Any]) -> dict[str, float]:
     kernel, p = runner.kernels[op["kernel"]], runner.device.properties
     threads, blocks = math.prod(op["block"]), math.prod(op["grid"])
     resident = int(kernel.occupancy.max_active_blocks_per_multiprocessor(threads, op["shared"]))
-    registers = attribute(kernel, "num_regs")
-    of_warp = -(-registers * 32 // 256) * 256
+    registers = max(_LEAST_REGISTERS, attribute(kernel, "num_regs"))
+    # Each of the multiprocessor's parts has a share of the registers, which warps take in units of 256.
+    of_part = int(p.max_registers_per_multiprocessor) // _PARTS
+    warps = of_part // (-(-registers * 32 // 256) * 256) * _PARTS
     shared = attribute(kernel, "shared_size_bytes") + op["shared"] + int(p.reserved_shared_memory_per_block)
-    most = int(p.max_blocks_per_multiprocessor)
-    by_registers = int(p.max_registers_per_multiprocessor) // max(1, of_warp * -(-threads // 32))
     by_shared = int(p.max_shared_memory_per_multiprocessor) // max(
         1, shared
     )  # with the largest share of L1 for it
     found = {
-        "launch__registers_per_thread": float(of_warp // 32),  # as they are given out, in eights
-        "launch__occupancy_limit_registers": float(min(most, by_registers)),
-        "launch__occupancy_limit_shared_mem": float(min(most, by_shared)),
+        "launch__registers_per_thread": float(registers),
+        "launch__occupancy_limit_registers": float(warps // -(-threads // 32)),
+        "launch__occupancy_limit_shared_mem": float(min(int(p.max_blocks_per_multiprocessor), by_shared)),
     }
     if resident:
         found["launch__waves_per_multiprocessor"] = blocks / (resident * int(p.multiprocessor_count))
