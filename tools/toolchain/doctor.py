@@ -263,7 +263,7 @@ def _endpoint(base_url: str | None, api_key: str | None) -> Finding:
 
 
 def _cache() -> Finding:
-    from cuda_harness.tools.execute.cpu.build import BuildCache
+    from cuda_harness.tools.execute.cpu.cache import BuildCache
 
     root = BuildCache().root
     probe = root / f".probe-{os.getpid()}"

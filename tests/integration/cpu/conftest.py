@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cuda_harness.tools.execute.cpu.build import BuildCache
+from cuda_harness.tools.execute.cpu.cache import BuildCache
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 
 

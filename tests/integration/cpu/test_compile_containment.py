@@ -12,7 +12,8 @@ from tests.integration.cpu.programs import Case, Shape
 
 from cuda_harness.state.errors import SandboxUnavailable
 from cuda_harness.tools.execute.cpu import build, contain
-from cuda_harness.tools.execute.cpu.build import BuildCache, launcher
+from cuda_harness.tools.execute.cpu.build import launcher
+from cuda_harness.tools.execute.cpu.cache import BuildCache
 from cuda_harness.tools.execute.cpu.contain import Bounds, bubblewrap, compile_argv, compiler_environment
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 from cuda_harness.tools.execute.protocol import JobFault, JobNotRun, JobOk

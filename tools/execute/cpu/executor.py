@@ -10,8 +10,10 @@ from pathlib import Path
 
 from cuda_harness.state.errors import ExecutorUnavailable, SandboxUnavailable
 from cuda_harness.state.settings import Settings
-from cuda_harness.tools.execute.cpu.build import BuildCache, Mode, host_compiler, kernel_library, runner
+from cuda_harness.tools.execute.cpu.build import kernel_library, runner
+from cuda_harness.tools.execute.cpu.cache import BuildCache
 from cuda_harness.tools.execute.cpu.casts import saturate_casts, saturate_implicit
+from cuda_harness.tools.execute.cpu.compiler import Mode, host_compiler
 from cuda_harness.tools.execute.cpu.contain import SYSTEM_READABLE, bubblewrapped
 from cuda_harness.tools.execute.cpu.coverage import coverage_of
 from cuda_harness.tools.execute.cpu.guards import guard_locals

@@ -4,7 +4,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from cuda_harness.tools.execute.cpu.build import INCLUDE
+from cuda_harness.tools.execute.cpu.cache import INCLUDE
 from cuda_harness.tools.execute.cpu.ptx_table import opcodes
 
 _INTRINSIC = re.compile(

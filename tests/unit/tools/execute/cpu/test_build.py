@@ -12,7 +12,9 @@ import pytest
 
 from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.tools.execute.cpu import build
-from cuda_harness.tools.execute.cpu.build import BuildCache, HostCompiler, host_compiler
+from cuda_harness.tools.execute.cpu import cache as cached
+from cuda_harness.tools.execute.cpu.cache import BuildCache
+from cuda_harness.tools.execute.cpu.compiler import HostCompiler, host_compiler
 from cuda_harness.tools.execute.cpu.executor import CpuExecutor
 
 
@@ -79,8 +81,8 @@ def test_what_a_killed_builder_left_is_removed_by_the_next(tmp_path: Path) -> No
 def test_a_full_cache_drops_its_oldest_entries_and_no_build_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "_KEEP_BYTES", 2_500)
-    monkeypatch.setattr(build, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(cached, "_KEEP_BYTES", 2_500)
+    monkeypatch.setattr(cached, "_TRIM_EVERY", 1)
     cache = BuildCache(tmp_path)
     under_way = cache.scratch()
     for number in range(4):
@@ -109,7 +111,7 @@ def test_a_part_of_the_runner_that_does_not_compile_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     native = tmp_path / "native"
-    shutil.copytree(build.NATIVE, native)
+    shutil.copytree(cached.NATIVE, native)
     (native / "runner.cpp").write_text("int main() { return missing_name; }\n")
     monkeypatch.setattr(build, "NATIVE", native)
     monkeypatch.setattr(build, "key_of", lambda *parts: "-".join(parts))

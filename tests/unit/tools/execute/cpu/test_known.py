@@ -3,7 +3,7 @@
 import itertools
 import re
 
-from cuda_harness.tools.execute.cpu.build import INCLUDE
+from cuda_harness.tools.execute.cpu.cache import INCLUDE
 from cuda_harness.tools.execute.cpu.known import known_device_code
 from cuda_harness.tools.execute.cpu.ptx_table import opcodes
 

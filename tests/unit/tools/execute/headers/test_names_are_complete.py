@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cuda_harness.tools.execute.cpu.build import INCLUDE, flags_of, host_compiler
+from cuda_harness.tools.execute.cpu.cache import INCLUDE
+from cuda_harness.tools.execute.cpu.compiler import flags_of, host_compiler
 from cuda_harness.tools.process import run
 from cuda_harness.tools.toolchain.headers import include_folders
 
