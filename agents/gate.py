@@ -76,7 +76,7 @@ def launched(plan: LaunchPlan) -> list[str]:
 
 def design_sha256(kernel: Kernel) -> str:
     """Return the identity of a kernel by its tokens and plan: comments, spacing and notes do not count."""
-    from cuda_harness.tools.toolchain.source import blank_comments
+    from cuda_harness.tools.toolchain.directives import blank_comments
 
     parts = []
     for line in blank_comments(kernel.source).replace("\\\n", " ").split("\n"):

@@ -178,7 +178,7 @@ _NARROW = frozenset({
 
 def source_traits(source: str, *, launches: int = 1) -> frozenset[SourceTrait]:
     """Return which techniques a kernel's text already uses; comments do not count."""
-    from cuda_harness.tools.toolchain.source import blank_comments
+    from cuda_harness.tools.toolchain.directives import blank_comments
 
     text = blank_comments(source)
     found: set[SourceTrait] = {trait for trait, pattern in _SOURCE if re.search(pattern, text)}

@@ -15,9 +15,9 @@ from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import CompileEnvironment, CompileOk
 from cuda_harness.tools.export.document import checked_program, plan_document
 from cuda_harness.tools.export.subject import Subject, evidence, evidence_lines, size_rules
+from cuda_harness.tools.toolchain.directives import resolve_includes
 from cuda_harness.tools.toolchain.headers import DEVICE_HEADERS, PRELUDE
 from cuda_harness.tools.toolchain.nvrtc import Compiler
-from cuda_harness.tools.toolchain.source import resolve_includes
 
 if TYPE_CHECKING:
     from cuda_harness.tools.export.exported.kernel import CudaKernel

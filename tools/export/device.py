@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from cuda_harness.state.expr import Expr
 from cuda_harness.state.kernel import LaunchPlan
+from cuda_harness.tools.toolchain.directives import as_read, directives, is_allowed, resolve_includes
 from cuda_harness.tools.toolchain.headers import PRELUDE
-from cuda_harness.tools.toolchain.source import as_read, directives, inspect, is_allowed, resolve_includes
+from cuda_harness.tools.toolchain.source import inspect
 
 NAMESPACE = "kernel_source"
 

@@ -30,9 +30,9 @@ from cuda_harness.state.results import (
 from cuda_harness.state.serde import sha256
 from cuda_harness.tools.frames import read_frame, write_frame
 from cuda_harness.tools.process import allowed_environment, die_with_parent
+from cuda_harness.tools.toolchain.directives import DEVICE, define_macros, resolve_includes
 from cuda_harness.tools.toolchain.headers import include_folders, prelude, toolchain_identity
 from cuda_harness.tools.toolchain.ptx import instruction_mixes
-from cuda_harness.tools.toolchain.source import DEVICE, define_macros, resolve_includes
 from cuda_harness.tools.toolchain.worker import MAX_OBJECT, MAX_PTX
 
 _REMEDY = "install the CUDA wheels: pip install 'cuda-harness[cu13]'"

@@ -28,8 +28,9 @@ from cuda_harness.tools.execute.protocol import (
 from cuda_harness.tools.ir.placement import expand_on
 from cuda_harness.tools.ir.program import PlanFault, expand
 from cuda_harness.tools.synthesize.suite import Suite
+from cuda_harness.tools.toolchain.directives import Remark
 from cuda_harness.tools.toolchain.nvrtc import Compiler
-from cuda_harness.tools.toolchain.source import Remark, SourceFacts
+from cuda_harness.tools.toolchain.source import SourceFacts
 from cuda_harness.tools.verify.ahead import Ahead
 from cuda_harness.tools.verify.policy import launches
 

@@ -10,7 +10,8 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Launch, LaunchPlan, PlanStep, Repeat, While
 from cuda_harness.state.names import FLOATS
 from cuda_harness.state.results import InstructionMix
-from cuda_harness.tools.toolchain.source import Remark, SourceFacts
+from cuda_harness.tools.toolchain.directives import Remark
+from cuda_harness.tools.toolchain.source import SourceFacts
 
 _ADDING = frozenset({"atomicAdd", "atomicSub", "atomicAdd_block", "atomicAdd_system"})
 _DECLARING = frozenset({"declaration", "parameter_declaration", "optional_parameter_declaration"})

@@ -44,8 +44,9 @@ from cuda_harness.tools.execute.protocol import (
 )
 from cuda_harness.tools.execute.protocol import Mode as JobMode
 from cuda_harness.tools.process import Finished, run
+from cuda_harness.tools.toolchain.directives import define_macros, resolve_includes
 from cuda_harness.tools.toolchain.macros import expand_hiding
-from cuda_harness.tools.toolchain.source import SourceFacts, define_macros, inspect, resolve_includes
+from cuda_harness.tools.toolchain.source import SourceFacts, inspect
 
 COMPILE_S = 60.0
 _PATIENCE = 6.0

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from cuda_harness.tools.toolchain.source import MAX_SOURCE, inspect, parse_parameter, resolve_includes
+from cuda_harness.tools.toolchain.directives import resolve_includes
+from cuda_harness.tools.toolchain.source import MAX_SOURCE, inspect, parse_parameter
 
 KERNEL = '\nextern "C" __global__ void k(float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1.0f; }\n'
 ELSEWHERE = '#include "/etc/hostname"'
