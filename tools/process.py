@@ -8,7 +8,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,8 @@ PARENT = "CUDA_HARNESS_PARENT"
 _PR_SET_PDEATHSIG = 1
 _PASSED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "XDG_CACHE_HOME", "PYTHONPATH")
 _libc = ctypes.CDLL(None, use_errno=True)
+_FORKS = ThreadPoolExecutor(1, thread_name_prefix="forks")
+"""Starts what is to outlive the thread that asks for it."""
 
 
 class ProgramMissing(Exception):  # noqa: N818 - names a condition
@@ -61,6 +64,14 @@ def die_with_parent() -> None:
 def allowed_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the few variables a tool needs; keys and settings of the user stay behind."""
     return {**{k: v for k in _PASSED if (v := os.environ.get(k)) is not None}, **(extra or {})}
+
+
+def lasting(start: Callable[[], "subprocess.Popen[bytes]"]) -> "subprocess.Popen[bytes]":
+    """Start a process that `die_with_parent` ends with this process, not with the calling thread.
+
+    To the kernel the parent is the thread that forked: one of ours does so for all, and lasts as long as the program.
+    """
+    return _FORKS.submit(start).result()
 
 
 def kill_group(process: "subprocess.Popen[bytes]") -> None:

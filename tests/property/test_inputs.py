@@ -12,6 +12,7 @@ from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.names import FLOATS, INTEGERS
 from cuda_harness.state.suite import Case, Inputs
 from cuda_harness.tools.execute.dtypes import np_dtype
+from cuda_harness.tools.synthesize.cases import SHAPES_WORK, TINY_WORK, CasePlan
 from cuda_harness.tools.synthesize.inputs import draw, scalars_of
 from cuda_harness.tools.synthesize.regimes import regimes_of
 from cuda_harness.tools.synthesize.shapes import admitted, scaled_target, shapes, work
@@ -101,6 +102,43 @@ def test_what_the_shapes_stage_covers() -> None:
         assert any(s["cols"] % 32 == 1 or s["cols"] % 32 == 31 for s in found)
     assert any({255, 257} & {n for s in found for n in s.values()} for found in runs), "next to the tunable"
     assert len({str(r) for r in runs}) == len(runs), "sizes depend on the secret seed"
+
+
+def many_dims(count: int, least: int) -> KernelIR:
+    """A product in matrix form: all dims but two make the rows, as a convolution of the caller's has it."""
+    names = "abcdefgh"[:count]
+    rows, inner, columns = "*".join(names[:-2]), names[-2], f"8*{names[-1]}"
+    return KernelIR.model_validate({
+        "name": "many", "dims": [{"name": n, "value": 16, "min": least} for n in names],
+        "tensors": [
+            {"name": "x", "role": "in", "dtype": "float32", "shape": [rows, inner]},
+            {"name": "w", "role": "in", "dtype": "float32", "shape": [inner, columns]},
+            {"name": "y", "role": "out", "dtype": "float32", "shape": [rows, columns]},
+        ],
+        "cost": {"flops": f"2*{rows}*{inner}*{columns}", "bytes": "4"},
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("least", [0, 1])
+@pytest.mark.parametrize("count", [4, 5, 6, 8])
+def test_a_suite_of_many_dims_is_of_sizes_with_elements(count: int, least: int) -> None:
+    ir = many_dims(count, least)
+    for seed in range(5):
+        plan = CasePlan(ir, Inputs(), seed)
+        for stage, most in (("tiny", 6 * TINY_WORK), ("shapes", SHAPES_WORK)):
+            sizes = [c.dims for c in plan.cases(stage)]  # type: ignore[arg-type]
+            drawn = [s for s in sizes if max(s.values()) < 1 << 15]
+            assert sum(work(ir, s) for s in drawn) <= most
+            full = [s for s in drawn if 0 not in s.values()]
+            assert len(full) >= 5, (stage, sizes)
+            for name in ir.target_dims:
+                assert len({s[name] for s in full}) >= (2 if count == 8 else 3), (stage, name, full)
+                alone = [s for s in drawn if s[name] == 0 and list(s.values()).count(0) == 1]
+                assert len(alone) == (least == 0), (stage, name, drawn)
+            assert any(len(set(s.values())) >= 3 for s in full), "dims are apart"
+        for case in [*plan.cases("values"), *plan.cases("repeat"), *plan.further(1)]:
+            assert 0 not in case.dims.values()
+        assert any(0 not in c.dims.values() for c in plan.quorum())
 
 
 @given(budget=st.integers(1, 10**7))

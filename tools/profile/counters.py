@@ -119,10 +119,20 @@ class NoCounters:
     reason: str
     detail: str = field(default="")
 
-    @property
-    def is_forbidden(self) -> bool:
-        """Whether the administrator keeps counters from this user, whatever the program that asks."""
-        return self.reason == FORBIDDEN
+    is_final: bool = False
+    """Whether no other program could count here either."""
+
+
+NO_LAUNCH = NoCounters("the plan launches no kernel at these sizes", is_final=True)
+NO_CUBIN = NoCounters("the kernel does not compile at these sizes", is_final=True)
+
+
+def find_ncu(executor: object) -> str | NoCounters:
+    """Return the path of ncu for an executor's children, or why it is of no use here."""
+    if not isinstance(executor, RunsFiles):
+        return NoCounters("this executor does not run jobs behind a profiler")
+    found = shutil.which(PROGRAM, path=executor.once_environment().get("PATH"))
+    return found or NoCounters("ncu (Nsight Compute) is not installed")
 
 
 def count(
@@ -136,21 +146,20 @@ def count(
         limit_s: Wall seconds for ncu and its child; then both are ended.
         program: Path of ncu; `None`: looked up.
     """
-    if not isinstance(executor, RunsFiles):
-        return NoCounters("this executor does not run jobs behind a profiler")
-    found = program or shutil.which(PROGRAM, path=executor.once_environment().get("PATH"))
-    if found is None:
-        return NoCounters("ncu (Nsight Compute) is not installed")
+    found = program or find_ncu(executor)
+    if isinstance(found, NoCounters):
+        return found
+    assert isinstance(executor, RunsFiles)  # noqa: S101 - it was found
     kernels = [op.kernel for op in launched(job.program.ops)]
     if not kernels:
-        return NoCounters("the plan launches no kernel at these sizes")
+        return NO_LAUNCH
     began = time.monotonic()
     metrics = dict(METRICS)
     with tempfile.TemporaryDirectory(prefix="cuda-harness-ncu-") as folder:
         path = Path(folder) / "job"
         compiled = executor.write_job(job, path)
         if not isinstance(compiled, CompileOk):
-            return NoCounters("the kernel does not compile at these sizes")
+            return NO_CUBIN
         for _ in range(3):
             left = limit_s - (time.monotonic() - began)
             if left < 2:
@@ -164,7 +173,8 @@ def count(
     if launches:
         missing = tuple(m for m in METRICS.values() if m not in metrics.values())
         return Counters(tuple(launches), time.monotonic() - began, missing)
-    return NoCounters(why_none(text) or ended, text[-600:])
+    reason = why_none(text) or ended
+    return NoCounters(reason, text[-600:], is_final=reason == FORBIDDEN)
 
 
 def _run(

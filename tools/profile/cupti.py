@@ -7,7 +7,15 @@ from cuda_harness.state.results import CompileOk
 from cuda_harness.tools.execute.cuda.wire import job_frame
 from cuda_harness.tools.execute.protocol import Job, JobFault, JobNotRun, launched
 from cuda_harness.tools.profile.ceilings import READER, SOURCE
-from cuda_harness.tools.profile.counters import METRICS, MOST_LAUNCHES, NAMES, Counters, NoCounters
+from cuda_harness.tools.profile.counters import (
+    METRICS,
+    MOST_LAUNCHES,
+    NAMES,
+    NO_CUBIN,
+    NO_LAUNCH,
+    Counters,
+    NoCounters,
+)
 from cuda_harness.tools.profile.session import Clock
 
 _ANSWER_BYTES = 1 << 20
@@ -22,13 +30,13 @@ def count(executor: Clock, job: Job, *, limit_s: float = 60.0) -> Counters | NoC
         limit_s: Wall seconds; then the child is ended.
     """
     if not launched(job.program.ops):
-        return NoCounters("the plan launches no kernel at these sizes")
+        return NO_LAUNCH
     began = time.monotonic()
     compiled = executor.compile(
         job.source, arch=job.arch, macros=dict(job.program.macros), fast_math=job.fast_math, max_registers=job.max_registers
     )  # fmt: skip
     if not isinstance(compiled, CompileOk):
-        return NoCounters("the kernel does not compile at these sizes")
+        return NO_CUBIN
     sweep = executor.compile(SOURCE, arch=job.arch, macros={}, fast_math=False, max_registers=None)
     if not isinstance(sweep, CompileOk):
         return NoCounters("the kernel that empties caches does not compile")

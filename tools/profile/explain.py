@@ -9,7 +9,7 @@ from cuda_harness.tools.execute.protocol import Job
 from cuda_harness.tools.ir.program import PlanFault
 from cuda_harness.tools.profile import cupti
 from cuda_harness.tools.profile.ceilings import Ceilings
-from cuda_harness.tools.profile.counters import Counters, count
+from cuda_harness.tools.profile.counters import Counters, NoCounters, count, find_ncu
 from cuda_harness.tools.profile.diagnose import Known, profile_of
 from cuda_harness.tools.profile.session import Clock
 from cuda_harness.tools.profile.workload import Workload
@@ -68,18 +68,27 @@ def explain(
 
 def _count(executor: Clock, job: Job, uuid: str, limit_s: float) -> tuple[Counters | None, str]:
     """Return counters of ncu, else of CUPTI, and why those of ncu or any are missing."""
-    began = time.monotonic()
-    try:
-        with device_lock(uuid, exclusive=False, timeout_s=_LOCK_S):  # while nobody times on the device
-            by_ncu = count(executor, job, limit_s=limit_s)
-    except LockTimeout as exc:
-        return None, str(exc)
+    by_ncu, left = _by_ncu(executor, job, uuid, limit_s)
     if isinstance(by_ncu, Counters):
         return by_ncu, ""
-    left = limit_s - (time.monotonic() - began)
-    if by_ncu.is_forbidden or left < _LEAST_S:
+    if by_ncu.is_final or left < _LEAST_S:
         return None, by_ncu.reason
     by_cupti = cupti.count(executor, job, limit_s=left)
     if isinstance(by_cupti, Counters):
         return by_cupti, by_ncu.reason
     return None, f"{by_ncu.reason}; {by_cupti.reason}"
+
+
+def _by_ncu(executor: Clock, job: Job, uuid: str, limit_s: float) -> tuple[Counters | NoCounters, float]:
+    """Return what ncu counts while nobody times on the device, and the seconds that are left of the limit."""
+    program = find_ncu(executor)
+    if isinstance(program, NoCounters):
+        return program, limit_s
+    try:
+        with device_lock(uuid, exclusive=False, timeout_s=_LOCK_S):
+            began = time.monotonic()
+            return count(executor, job, limit_s=limit_s, program=program), limit_s - (
+                time.monotonic() - began
+            )
+    except LockTimeout as exc:
+        return NoCounters(str(exc)), limit_s

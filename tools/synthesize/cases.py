@@ -98,12 +98,17 @@ class CasePlan:
         return [self.case("values", s, "grid").model_copy(update={"change": "base"}) for s in unique]
 
     def quorum(self) -> list[Case]:
-        """Return tiny cases over all regimes, the smallest first."""
-        tiny = shapes(self.ir, (), count=5, budget=30_000, seed=self.seed + 4, largest=24)
+        """Return tiny cases over all regimes, the smallest first; those without elements under one."""
+        tiny = shapes(self.ir, (), count=5, budget=30_000, seed=self.seed + 4, largest=24, each=_QUORUM_WORK)
         small = [s for s in tiny if work(self.ir, s) <= _QUORUM_WORK] or tiny[:1]
+        empty = [self.case("tiny", s, self.regimes[0], salt=7) for s in small if 0 in s.values()]
+        full = [s for s in small if 0 not in s.values()]
         regimes = in_quorum(self.regimes) if work(self.ir, small[0]) <= _QUORUM_WORK else ("normal",)
-        cases = [self.case("tiny", s, r, salt=7) for s in small for r in regimes]
-        return sorted(cases, key=lambda c: work(self.ir, c.dims))[:_QUORUM_CASES]
+        cases = sorted(
+            (self.case("tiny", s, r, salt=7) for s in full for r in regimes),
+            key=lambda c: work(self.ir, c.dims),
+        )
+        return [*empty, *cases][:_QUORUM_CASES]
 
     def case(self, stage: StageName, sizes: Sizes, regime: str, *, salt: int = 0) -> Case:
         """Return one case; its seed and its scalars follow from all that names it."""

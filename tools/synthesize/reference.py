@@ -19,7 +19,7 @@ from cuda_harness.state.errors import SandboxUnavailable, ToolchainError
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.tools.execute.dtypes import to_reference
 from cuda_harness.tools.frames import PIPE_BYTES, read_frame, wide_pipe, write_frame
-from cuda_harness.tools.process import allowed_environment, die_with_parent
+from cuda_harness.tools.process import allowed_environment, die_with_parent, lasting
 from cuda_harness.tools.synthesize.reference_child import ENDED, describe_arrays
 from cuda_harness.tools.synthesize.reply import (
     FORGED,
@@ -158,9 +158,11 @@ class ReferenceRunner:
             sys.executable, "-P", "-m", "cuda_harness.tools.synthesize.reference_child", str(write_end),
         ]  # fmt: skip
         try:
-            self._process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                pass_fds=(write_end,), start_new_session=True, env=environment, preexec_fn=die_with_parent, pipesize=PIPE_BYTES,
+            self._process = lasting(
+                lambda: subprocess.Popen(
+                    argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(write_end,),
+                    start_new_session=True, env=environment, preexec_fn=die_with_parent, pipesize=PIPE_BYTES,
+                )
             )  # fmt: skip
         except OSError as exc:
             msg = f"the reference process does not start: {exc}"

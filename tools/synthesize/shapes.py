@@ -10,6 +10,13 @@ from cuda_harness.state.ir import Dim, KernelIR
 Sizes = dict[str, int]
 _LONG = 1_000
 _SEARCHES = 32
+_ZEROS = 2
+"""Sets of sizes with a zero that count as others do; each further dim has one of its own."""
+_PRIMES = ((17, 37, 5, 31, 13, 61, 7), (7, 3, 5, 2, 13, 3, 5), (3, 2, 5, 2, 3, 2, 3))
+"""Sizes of the dims in turn: apart, so that two dims taken for one another show."""
+_FAR = 3
+_SHARE = 6
+"""The part of a budget that one set of sizes may take which was made smaller."""
 
 
 def elements(ir: KernelIR, dims: Mapping[str, int]) -> int:
@@ -97,24 +104,27 @@ def around(dim: Dim, marks: Iterable[int], *, most: int) -> list[int]:
 
 
 def shapes(
-    ir: KernelIR, tunables: Iterable[int], *, count: int, budget: int, seed: int, largest: int = 1 << 16
-) -> list[Sizes]:
+    ir: KernelIR, tunables: Iterable[int], *, count: int, budget: int, seed: int, largest: int = 1 << 16,
+    each: int | None = None,
+) -> list[Sizes]:  # fmt: skip
     """Return up to `count` sets of sizes whose total work stays within `budget`, the smallest first.
 
+    No set takes more than `each`, where that is said.
+
     Covers: every dim at its least, at odd primes with the others apart (never square where it can be avoided),
-    around tunables and powers of two, and zero where it is allowed. Never empty for a satisfiable IR: the target
-    itself satisfies its rules.
+    around tunables and powers of two, and each dim at zero where it is allowed. Sizes beyond the budget, as products of
+    many dims are, are taken smaller. Never empty for a satisfiable IR: the target itself satisfies its rules.
     """
     if not ir.dims:
         return [{}]
-    tunables = tuple(tunables)
+    tunables, each = tuple(tunables), each or budget
     lists = {d.name: candidates(d, tunables, most=largest) for d in ir.dims}
     rng = np.random.default_rng(np.random.SeedSequence([seed, 77]))
     wanted: list[Sizes] = [{n: lists[n][0] for n in lists}]
-    small = {n: [s for s in lists[n] if 0 < s <= 70] or lists[n][:3] for n in lists}
     names = list(lists)
-    primes = [17, 37, 5, 31, 13, 61, 7]
-    odd = {n: _nearest(lists[n], primes[i % 7]) for i, n in enumerate(names)}
+    primes, odd = _apart(ir, lists, each)
+    most = 70 if primes is _PRIMES[0] else max(primes[:3])
+    small = {n: [s for s in lists[n] if 0 < s <= most] or lists[n][:3] for n in lists}
     even = {
         n: _nearest([s for s in lists[n] if s % 2 == 0] or lists[n], primes[i % 7] - 1)
         for i, n in enumerate(names)
@@ -148,10 +158,13 @@ def shapes(
     first = 3 + (len(names) > 1)
     head, rest = wanted[:first], wanted[first:]
     order = rng.permutation(len(rest))
-    zero = [w for w in rest if 0 in w.values() and admitted(ir, w)][:2]
+    # Sizes with a zero cost nothing: drawn at random, they would leave no room for others where dims are many.
+    zero = [s for n in names if 0 in lists[n] and admitted(ir, s := {**odd, n: 0})]
     spent = 0
-    count += len(crossing)
-    for sizes in [*head, *zero, *crossing, *(rest[i] for i in order), *at_target]:
+    count += len(crossing) + max(0, len(zero) - _ZEROS)
+    drawn = (rest[i] for i in order if 0 not in rest[i].values())
+    for given in [*head, *zero, *crossing, *drawn, *at_target]:
+        sizes = given if work(ir, given) <= each else _smaller(ir, lists, given, min(each, budget // _SHARE))
         cost = work(ir, sizes)
         if sizes in chosen or not admitted(ir, sizes) or spent + cost > budget:
             continue
@@ -163,6 +176,30 @@ def shapes(
         possible = [w for w in (*wanted, target) if admitted(ir, w)]
         chosen = [min(possible, key=lambda w: work(ir, w))] if possible else [target]
     return sorted(chosen, key=lambda w: work(ir, w))
+
+
+def _apart(ir: KernelIR, lists: Mapping[str, list[int]], limit: int) -> tuple[tuple[int, ...], Sizes]:
+    """Return primes for the dims, smaller ones where a product of many dims leaves no room, and the sizes they make."""
+    odd: Sizes = {}
+    for primes in _PRIMES:
+        odd = {n: _nearest(lists[n], primes[i % 7]) for i, n in enumerate(lists)}
+        if work(ir, odd) <= limit:
+            return primes, odd
+    return _PRIMES[-1], odd
+
+
+def _smaller(ir: KernelIR, lists: Mapping[str, list[int]], sizes: Sizes, limit: int) -> Sizes:
+    """Return sizes of at most so much work: the largest goes down in its list, one far beyond the others at last."""
+    found = dict(sizes)
+    while work(ir, found) > limit:
+        below = {n: [s for s in lists[n] if 0 < s < found[n]] for n in found}
+        ranked = sorted((n for n in found if below[n]), key=lambda n: -found[n])
+        if not ranked:
+            break
+        far = len(ranked) > 1 and found[ranked[0]] > _FAR * found[ranked[1]]
+        name = ranked[1 if far else 0]
+        found[name] = below[name][-1]
+    return found
 
 
 def _nearest(sizes: list[int], wanted: int) -> int:

@@ -110,7 +110,7 @@ def answer_of(
             with np.errstate(all="ignore"):
                 apart = [np.abs(m.arrays[tensor.name] - base) for m in moved]
                 apart += [share * np.abs(c.arrays[tensor.name] - base) for c in coarse if c is not None]
-                sensitivity[tensor.name] = functools.reduce(np.maximum, apart) if apart else base
+                sensitivity[tensor.name] = functools.reduce(np.maximum, apart)
     return Answer(truth.arrays, truth.defined, sensitivity)
 
 

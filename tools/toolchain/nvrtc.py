@@ -29,7 +29,7 @@ from cuda_harness.state.results import (
 )
 from cuda_harness.state.serde import sha256
 from cuda_harness.tools.frames import read_frame, write_frame
-from cuda_harness.tools.process import allowed_environment, die_with_parent
+from cuda_harness.tools.process import allowed_environment, die_with_parent, lasting
 from cuda_harness.tools.toolchain.directives import DEVICE, define_macros, resolve_includes
 from cuda_harness.tools.toolchain.headers import include_folders, prelude, toolchain_identity
 from cuda_harness.tools.toolchain.ptx import instruction_mixes
@@ -187,10 +187,19 @@ class Compiler:
                     return worker
                 worker.end()
         read_end, write_end = os.pipe()
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "cuda_harness.tools.toolchain.worker", str(write_end), str(_MEMORY_BYTES)],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(write_end,),
-            start_new_session=True, env=allowed_environment(), preexec_fn=die_with_parent,
+        argv = [
+            sys.executable,
+            "-P",
+            "-m",
+            "cuda_harness.tools.toolchain.worker",
+            str(write_end),
+            str(_MEMORY_BYTES),
+        ]
+        process = lasting(
+            lambda: subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(write_end,),
+                start_new_session=True, env=allowed_environment(), preexec_fn=die_with_parent,
+            )
         )  # fmt: skip
         os.close(write_end)
         assert process.stdin is not None  # noqa: S101 - it is a pipe

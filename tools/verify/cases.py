@@ -80,6 +80,7 @@ def run_cases(
     climb: Climb, stage: StageName, cases: Sequence[Case], executor: Executor, mode: Mode, *, poison: int = 0,
     keep: dict[str, dict[str, Array]] | None = None, fresh: bool = False, limit_s: float = PLAIN_S,
     num_sms: int | None = None, ask: Ask | None = None,
+    then: Callable[[Sequence[Case]], None] = lambda _group: None,
 ) -> str:  # fmt: skip
     """Run cases and compare them; return what was covered, in a few words.
 
@@ -95,11 +96,11 @@ def run_cases(
         limit_s: Wall seconds for one process; stage `target` has more.
         num_sms: Multiprocessors that the plan sees; `None`: the executor's.
         ask: Answers for runs that were `started` before; `None`: each is run when its turn comes.
+        then: Called with each group of cases that ran and is right.
     """
-    directly = partial(
+    run_group = ask or partial(
         _ask_now, climb, stage, executor=executor, mode=mode, poison=poison, fresh=fresh, limit_s=limit_s, num_sms=num_sms
     )  # fmt: skip
-    run_group = ask or directly
     cases = in_order(stage, cases)
     try:
         answers = climb.suite.answers(cases)
@@ -111,7 +112,7 @@ def run_cases(
 
     def larger() -> None:
         largest = max((c for c in cases if c.id in answers), key=lambda c: math.prod(c.dims.values()))
-        _judged(climb, stage, [largest], answers, executor, directly([largest]))
+        _judged(climb, stage, [largest], answers, executor, run_group([largest]))
 
     run = 0
     for group in batches([c for c in cases if c.id in answers]):
@@ -127,6 +128,7 @@ def run_cases(
         if keep is not None:
             keep |= {c.id: _defined(o.arrays, answers[c.id]) for c, o in zip(group, outputs, strict=True)}
         run += len(group)
+        then(group)
     if not run:
         leave_unmeasured(
             stage, "weak_suite", "no case of this stage has a truth that the output's dtype can hold"
@@ -198,8 +200,7 @@ class Planned:
 
 @contextlib.contextmanager
 def started(
-    climb: Climb, planned: Sequence[Planned], checker: Executor, *, stage: StageName = "tiny", first_alone: bool = True,
-    then: Callable[[], None] = lambda: None,
+    climb: Climb, planned: Sequence[Planned], checker: Executor, *, stage: StageName = "tiny", first_alone: bool = True
 ) -> Iterator[Ask]:  # fmt: skip
     """Start cases in check mode, several side by side; what is judged, and in which order, stays as it was.
 
@@ -209,7 +210,6 @@ def started(
         checker: The CPU executor.
         stage: Whom a failure is put to.
         first_alone: The others wait until the first is judged: most kernels that are wrong end with it.
-        then: Called once, when the first that has any element is judged.
 
     Yields:
         What `run_cases` takes as `ask`; runs that nobody waits for at the end are ended.
@@ -235,16 +235,12 @@ def started(
         waiting.update({tuple(c.id for c in g): pool.submit(run, g) for g in groups})
 
     asked = 0
-    tells, judged = [then], list[Case]()
 
     def ask(group: Sequence[Case]) -> Asked:
         nonlocal asked
         asked += 1
         if asked == 2 and first_alone and AT_ONCE > 1:
             submit(groups[1:])
-        if tells and judged:
-            tells.pop()()
-        judged.extend(c for c in group if min(c.dims.values(), default=1))
         found = waiting.pop(tuple(c.id for c in group), None)
         return found.result() if found is not None else run(group)
 
@@ -262,12 +258,12 @@ def _ask_now(
     limit_s: float, num_sms: int | None,
 ) -> Asked:  # fmt: skip
     """Run a group, or take what was run ahead of its stage."""
+    ahead = climb.ahead if executor is climb.executor else None
     run = partial(
-        _ask, climb, stage, group, executor=executor, mode=mode, poison=poison, fresh=fresh, limit_s=limit_s, num_sms=num_sms
+        _ask, climb, stage, group, executor=executor, mode=mode, poison=poison, fresh=fresh, limit_s=limit_s, num_sms=num_sms,
+        over=ahead.over if ahead else None,
     )  # fmt: skip
-    if climb.ahead is None or executor is not climb.executor:
-        return run()
-    return climb.ahead.result((stage, poison, fresh, num_sms, tuple(c.id for c in group)), run)
+    return ahead.result((stage, poison, fresh, num_sms, tuple(c.id for c in group)), run) if ahead else run()
 
 
 def run_ahead(

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from cuda_harness.state.errors import StateError
@@ -203,8 +204,10 @@ def tiny_stage(climb: Climb) -> str:
     ahead = foreseen(climb, cases)
     if climb.building is not None:
         climb.building.join(max(0.0, climb.deadline - time.monotonic()))
-    with started(climb, [*map(Planned, cases), *ahead], climb.checker, then=lambda: _begin(climb)) as ask:
-        detail = run_cases(climb, "tiny", cases, climb.checker, "check", ask=ask)
+    with started(climb, [*map(Planned, cases), *ahead], climb.checker) as ask:
+        detail = run_cases(
+            climb, "tiny", cases, climb.checker, "check", ask=ask, then=lambda group: _begin(climb, group)
+        )
         covered = climb.covered
         further = explore(climb, climb.checker, cases, ahead, ask)
     lines = sorted({line for line, _ in climb.unreached})
@@ -216,9 +219,10 @@ def tiny_stage(climb: Climb) -> str:
     return detail + further
 
 
-def _begin(climb: Climb) -> None:
-    """Have a GPU run what later stages will ask of it, as they would, while the CPU is at its own."""
-    if climb.executor.name == "cpu" or climb.executor is climb.checker:
+def _begin(climb: Climb, right: Sequence[Case]) -> None:
+    """Once cases with elements are right, have a GPU run what later stages will ask of it, while the CPU is at its own."""
+    takes = getattr(climb.executor, "runs_ahead", False)
+    if climb.ahead is not None or not takes or not any(elements(climb.ir, c.dims) for c in right):
         return
     climb.ahead = Ahead()
     target = climb.suite.cases("target", target=climb.ir.target_dims)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cuda_harness.tools.process import ProgramMissing, allowed_environment, run
+from cuda_harness.tools.process import ProgramMissing, allowed_environment, die_with_parent, lasting, run
 
 
 def python(text: str) -> list[str]:
@@ -166,3 +166,19 @@ def test_a_busy_machine_is_told_from_a_program_that_waits(
 def test_a_program_that_had_its_processor_time_gets_no_more() -> None:
     done = run([sys.executable, "-S", "-c", SPINS], timeout_s=0.5, patience=100.0)
     assert (done.status, done.starved) == ("timed_out", False)
+
+
+def test_a_lasting_process_outlives_the_thread_that_asked_for_it() -> None:
+    made: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(["sleep", "60"], preexec_fn=die_with_parent)
+
+    asking = threading.Thread(target=lambda: made.extend([lasting(start), start()]))
+    asking.start()
+    asking.join()
+    lasts, ends = made
+    assert ends.wait(timeout=10) == -signal.SIGKILL, "as without it"
+    assert lasts.poll() is None
+    lasts.kill()
+    lasts.wait()

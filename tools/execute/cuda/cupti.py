@@ -42,6 +42,10 @@ class Refused(Exception):  # noqa: N818 - why there are no counters, which is no
     """CUPTI does not count here."""
 
 
+class _Enough(Exception):  # noqa: N818 - ends a pass whose launches are all counted
+    """What follows in the plan is not counted."""
+
+
 def _params(name: str, **fields: Any) -> type[ctypes.Structure]:  # noqa: ANN401 - ctypes types
     """Return the structure of a call's parameters; all of CUPTI's begin alike."""
     head = [("structSize", ctypes.c_size_t), ("pPriv", ctypes.c_void_p)]
@@ -218,11 +222,17 @@ class Session:
         self._cupti.call("ProfilerGetCounterAvailability", context=context, size=size, image=_address(image))
         return image
 
+    @property
+    def has_enough(self) -> bool:
+        """Whether this pass has had as many launches as are counted."""
+        return self._seen == self._most
+
     @contextlib.contextmanager
     def one_pass(self) -> Iterator[None]:
         """Count what is launched inside, through `launch`, once more."""
         self._seen = 0
-        yield
+        with contextlib.suppress(_Enough):
+            yield
         if self._counting:
             self._stop()
 
@@ -241,11 +251,18 @@ class Session:
         self._counting = False
         self.is_complete = bool(self._cupti.call("RangeProfilerStop", profiler=self._profiler).is_complete)
 
-    def values(self) -> list[dict[str, float]]:
-        """Return metric and value of each launch that was counted; what has no value is left out."""
-        self._cupti.call("RangeProfilerDecodeData", profiler=self._profiler)
+    def values(self, launches: int) -> list[dict[str, float]]:
+        """Return metric and value of so many launches; what has no value is left out.
+
+        Raises:
+            Refused: If there are not as many ranges as launches and sweeps: whose figures they are is not known then.
+        """
+        dropped = self._cupti.call("RangeProfilerDecodeData", profiler=self._profiler).dropped
         data, size, count = _address(self._data), len(self._data), len(self.plan.metrics)
         ranges = self._cupti.call("RangeProfilerGetCounterDataInfo", data=data, size=size).ranges
+        if not self.is_complete or dropped or ranges != 2 * launches - 1:
+            msg = f"CUPTI counted {ranges} ranges and dropped {dropped} of {launches} launches and the sweeps between them"
+            raise Refused(msg)
         found = []
         for index in range(0, ranges, 2):
             values = (ctypes.c_double * count)()
@@ -283,6 +300,8 @@ def count_job(
 
         @contextlib.contextmanager
         def watch(op: dict[str, Any]) -> Iterator[None]:
+            if session.has_enough:
+                raise _Enough
             if turn == 0:
                 launched.append((op["kernel"], launch_facts(runner, op)))
             sweep()
@@ -295,14 +314,14 @@ def count_job(
                 runner.call(contents, turn)
             if session.is_complete or not launched:
                 break
-        values = session.values() if launched else []
+        values = session.values(len(launched)) if launched else []
     except Refused as exc:
         return {"status": "ok", "counted": [], "why": str(exc)}, []
     finally:
         if sweep is not None:
             sweep.free()
         runner.close()
-    pairs = zip(launched, values, strict=False)
+    pairs = zip(launched, values, strict=True)
     counted = [[name, {**found, **facts}] for (name, facts), found in pairs]
     return {"status": "ok", "counted": counted, "passes": session.plan.passes}, []
 

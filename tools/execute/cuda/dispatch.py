@@ -14,6 +14,7 @@ from cuda_harness.tools.frames import Blob
 
 LOCK_S = 300.0
 """Seconds a job waits for the GPU's lock before it says that another process holds it."""
+NOT_WANTED = JobNotRun("environment", "nobody waits for it any more")
 _PROBE_S = 30.0
 _TRANSFER_BYTES_PER_S = 100e6
 """A low guess of a pipe's speed, for the time a job may take until it has arrived."""
@@ -47,16 +48,15 @@ class Dispatch:
     ) -> Frame | JobFault | JobNotRun:  # fmt: skip
         """Return a child's answer to one job; the arguments are those of `CudaExecutor.ask`."""
         alone = header["do"] not in {"run", "occupancy"} if exclusive is None else exclusive
+        if over is not None and over.is_set():
+            return NOT_WANTED
         refused = self._unhealthy()
         if refused is not None:
             return refused
         try:
-            worker = self._pool.take_latest() if alone and key is None else self._pool.take(key)
+            worker = self._pool.take_latest() if alone and key is None else self._pool.take(key, over)
         except NotStarted as exc:
-            return self._not_started(exc)
-        if over is not None and over.is_set():
-            self._pool.give(key, worker)
-            return JobNotRun("environment", "nobody waits for it any more")
+            return self._not_started(exc, over)
         if alone:
             self._pool.hush()  # a context made meanwhile would disturb the clock
         elif key is not None:
@@ -97,10 +97,10 @@ class Dispatch:
             return JobNotRun("environment", "the run was cancelled")
         unwanted = answer is None and not died and over is not None and over.is_set()
         if unwanted and began is None:
-            return JobNotRun("environment", "nobody waits for it any more")
+            return NOT_WANTED
         self._health.suspect()
         if unwanted:
-            return JobNotRun("environment", "it was ended: nobody waits for it any more")
+            return NOT_WANTED
         if answer is not None:
             return _with_assertion(answer, said)
         if began is None:
@@ -123,9 +123,11 @@ class Dispatch:
             self.gpu_seconds += gpu_seconds
             self.waited_s += waited_s
 
-    def _not_started(self, exc: NotStarted) -> JobNotRun:
+    def _not_started(self, exc: NotStarted, over: threading.Event | None) -> JobNotRun:
         """Return why no child came up; raises ExecutorUnavailable when none ever did."""
-        if self._cancel.is_set():
+        if over is not None and over.is_set():
+            return NOT_WANTED
+        if self._cancel.is_set() or self._pool.is_closed:
             return JobNotRun("environment", "the run was cancelled")
         if not self._pool.has_started:
             raise ExecutorUnavailable(self._name, exc.reason, remedy=exc.remedy) from exc

@@ -14,7 +14,7 @@ from cuda_harness.state.errors import ExecutorUnavailable
 from cuda_harness.state.kernel import Kernel
 from cuda_harness.state.results import CompileOk, CompileRejected, CompileResult, CompileTimedOut
 from cuda_harness.state.settings import Settings
-from cuda_harness.tools.execute.cuda.dispatch import LOCK_S, Dispatch
+from cuda_harness.tools.execute.cuda.dispatch import LOCK_S, NOT_WANTED, Dispatch
 from cuda_harness.tools.execute.cuda.health import PROBE, probe_frame
 from cuda_harness.tools.execute.cuda.lock import Claim, Held, claim, device_lock
 from cuda_harness.tools.execute.cuda.memory import GUARD, planned_bytes
@@ -61,6 +61,8 @@ class CudaExecutor:
     """Runs jobs on one GPU."""
 
     modes: frozenset[Mode] = frozenset({"plain"})
+    runs_ahead = True
+    """It may be asked from another thread while the CPU checks, and ends a job at once when its `over` is set."""
 
     def __init__(
         self, device: int, *, cache: Path | None = None, cancel: threading.Event | None = None,
@@ -122,6 +124,8 @@ class CudaExecutor:
 
     def run(self, job: Job) -> JobResult:
         """Compile off the GPU, run in the candidate's child, and tell whose failure it is."""
+        if job.over is not None and job.over.is_set():
+            return NOT_WANTED
         if job.mode == "check":
             return JobNotRun("unsupported", "check mode belongs to the CPU executor", "use --executor cpu")
         compiled = self.compile(

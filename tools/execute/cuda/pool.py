@@ -43,16 +43,20 @@ class Pool:
         self.has_started = False
         """Whether any child ever came up: CUDA works here."""
 
-    def take(self, key: str | None) -> Worker:
+    def take(self, key: str | None, over: threading.Event | None = None) -> Worker:
         """Return the child that served `key` before, else a fresh one; the caller gives it back or drops it.
 
         Args:
             key: Candidate; `None`: a process that served nobody.
+            over: When set nobody waits any more.
 
         Raises:
-            NotStarted: If CUDA does not start.
+            NotStarted: If CUDA does not start, or nobody wants it to.
         """
         with self._lock:
+            if self._closed:
+                reason = "the executor is closed"
+                raise NotStarted(reason, "")
             worker = self._kept.pop(key, None) if key is not None else None
             if worker is not None and not worker.is_alive:
                 worker.kill()
@@ -61,9 +65,12 @@ class Pool:
                 worker = self._spares.pop(0) if self._spares else self._make()
             self._busy.add(worker)
         try:
-            self._await_ready(worker)
+            self._await_ready(worker, over)
         except NotStarted:
-            self.drop(worker)
+            if over is not None and over.is_set() and worker.is_alive:
+                self.give_spare(worker)  # it is still starting, and will serve another
+            else:
+                self.drop(worker)
             raise
         return worker
 
@@ -133,19 +140,19 @@ class Pool:
         for worker in under_way:
             worker.kill()
 
-    def _await_ready(self, worker: Worker) -> None:
+    def _await_ready(self, worker: Worker, over: threading.Event | None = None) -> None:
         with worker.starting:
             if worker.ready is not None:
                 return
             try:
-                first = worker.receive(time.monotonic() + self._start_s, 1 << 20, self._cancel)
+                first = worker.receive(time.monotonic() + self._start_s, 1 << 20, self._cancel, over)
             except EOFError:
                 first = None
             if first is not None and first[0].get("status") == "ready":
                 worker.ready = first[0]["device"]
                 self.has_started = True
                 return
-        if self._cancel.is_set():
+        if self._cancel.is_set() or (over is not None and over.is_set()):
             reason = "the run was cancelled"
             raise NotStarted(reason, "")
         told: dict[str, Any] = first[0] if first else {}

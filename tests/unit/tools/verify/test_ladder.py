@@ -456,6 +456,7 @@ class Device(ScriptedExecutor):
 
     name: str = "cuda:0"
     modes: frozenset[str] = frozenset({"plain"})
+    runs_ahead: bool = True
 
 
 def beside(device: Device, checker: ScriptedExecutor, **options: Any) -> Verdict:
@@ -486,7 +487,7 @@ def test_a_device_runs_its_stages_while_the_cpu_checks_the_small_sizes() -> None
     assert busy.is_set()
     quiet, alone = Device(), ScriptedExecutor(name="cpu")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cuda_harness.tools.verify.stages._begin", lambda _climb: None)
+        patch.setattr("cuda_harness.tools.verify.stages._begin", lambda *_: None)
         assert told(beside(quiet, alone)) == told(found)
     assert len(quiet.jobs) == ran_ahead  # nothing ran twice
     assert sorted(j.poison for j in quiet.jobs) == sorted(j.poison for j in device.jobs)
@@ -537,6 +538,34 @@ def test_a_fault_ahead_of_a_stage_that_is_not_reached_blames_nobody_for_what_fol
     found = beside(device, ScriptedExecutor(name="cpu"))
     assert (found.outcome, found.failure and found.failure.stage) == ("rejected", "repeat")
     assert [status(found, s) for s in ("shapes", "values", "target")] == ["passed"] * 3
+
+
+def test_what_a_stage_waits_for_overtakes_what_was_begun_ahead() -> None:
+    """A plan whose grids end at two limits: sizes beyond them are not known before, and have eight seconds."""
+    plan = {"steps": [{**PLAN["steps"][0], "grid": ["min(cdiv(n, 64), 1000)"]}]}
+
+    def slow(x: Array, a: float, call: int, job: Job) -> Array | JobResult:
+        time.sleep(0.05)
+        return scaled(x, a, call, job) if x.size < 64_000 else x
+
+    device = Device(slow)
+    found = beside(device, ScriptedExecutor(name="cpu"), plan=plan)
+    assert (found.outcome, found.failure and found.failure.stage) == ("rejected", "shapes"), found
+    sizes = [j.calls[0]["x"].size for j in device.jobs]
+    assert max(sizes) > 64_000
+    assert not any(j.fresh_process for j in device.jobs), "the last that was begun had not had its turn"
+
+
+def test_an_executor_that_does_not_say_so_is_asked_by_one_stage_at_a_time() -> None:
+    asking: set[str] = set()
+
+    def noted(x: Array, a: float, call: int, job: Job) -> Array | JobResult:
+        asking.add(threading.current_thread().name)
+        return scaled(x, a, call, job)
+
+    device = Device(noted, runs_ahead=False)
+    assert beside(device, ScriptedExecutor(name="cpu")).accepted
+    assert asking == {threading.current_thread().name}
 
 
 def _eventually(happened: Callable[[], bool]) -> bool:

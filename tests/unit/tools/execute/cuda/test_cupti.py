@@ -2,13 +2,18 @@
 
 import ctypes
 import math
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.fakes.host_machine import Machine, floats
 
-from cuda_harness.tools.execute.cuda.cupti import Cupti, Plan, Refused, count_job
+from cuda_harness.tools.execute.cuda.cupti import _PARAMS, Cupti, Plan, Refused, count_job
 from cuda_harness.tools.execute.cuda.kernels import Modules
 from cuda_harness.tools.profile.counters import METRICS
 
@@ -22,7 +27,7 @@ class Library:
     def __init__(self, gpu: Machine) -> None:
         self.gpu, self.known = gpu, {TIME.encode(), BYTES.encode()}
         self.fails: dict[str, int] = {}
-        self.hosts, self.passes, self.ranges = 0, 0, 0
+        self.hosts, self.passes, self.ranges, self.dropped, self.more = 0, 0, 0, 0, 0
         self.began = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -31,7 +36,8 @@ class Library:
 
         def call(reference: Any) -> int:
             params, short = reference._obj, name.removeprefix("cupti")
-            assert params.structSize == ctypes.sizeof(params) or short in {"RangeProfilerSetConfig", "RangeProfilerStop", "ProfilerHostInitialize"}  # fmt: skip
+            last = getattr(type(params), params._fields_[-1][0])
+            assert params.structSize == last.offset + last.size
             if short in self.fails:
                 return self.fails[short]
             return int(getattr(self, f"_{short}", lambda _: 0)(params) or 0)
@@ -71,8 +77,11 @@ class Library:
         self.ranges = self.gpu.launched - self.began
         p.is_complete = self.passes == PASSES
 
+    def _RangeProfilerDecodeData(self, p: Any) -> None:  # noqa: N802
+        p.dropped = self.dropped
+
     def _RangeProfilerGetCounterDataInfo(self, p: Any) -> None:  # noqa: N802
-        p.ranges = self.ranges
+        p.ranges = self.ranges + self.more
 
     def _ProfilerHostEvaluateToGpuValues(self, p: Any) -> None:  # noqa: N802
         values = (ctypes.c_double * p.count).from_address(p.values)
@@ -154,6 +163,18 @@ def test_caches_are_cold_before_every_launch(gpu: Machine) -> None:
 def test_no_more_launches_are_counted_than_were_asked_for(gpu: Machine) -> None:
     answer = count(gpu, Library(gpu), ("k",) * 5, most=2)
     assert [values[TIME] for _, values in answer["counted"]] == [100.0, 101.0]
+    assert gpu.launched == PASSES * 2 * 2, "nor run"
+
+
+@pytest.mark.parametrize("wrong", [{"dropped": 1}, {"more": 1}, {"more": -1}])
+def test_ranges_that_are_not_those_of_the_launches_are_nobodys_counters(
+    gpu: Machine, wrong: dict[str, int]
+) -> None:
+    library = Library(gpu)
+    vars(library).update(wrong)
+    answer = count(gpu, library)
+    assert (answer["status"], answer["counted"]) == ("ok", [])
+    assert "ranges" in answer["why"]
 
 
 def test_counters_that_a_chip_does_not_know_are_left_out(gpu: Machine) -> None:
@@ -183,6 +204,58 @@ def test_what_it_refuses_is_told_and_blames_no_kernel(
 
 def test_a_plan_that_launches_nothing_ends(gpu: Machine) -> None:
     assert count(gpu, Library(gpu), ())["counted"] == []
+
+
+STRUCTURES = {
+    "ProfilerHost": "CUpti_Profiler_Host_", "RangeProfilerCounterDataImage": "CUpti_RangeProfiler_CounterDataImage_",
+    "RangeProfiler": "CUpti_RangeProfiler_", "Profiler": "CUpti_Profiler_", "Device": "CUpti_Device_",
+}  # fmt: skip
+"""Prefix of a function -> of the structure of its parameters."""
+
+
+def test_our_structures_are_those_of_the_headers(tmp_path: Path) -> None:
+    """Each is laid out by the compiler from NVIDIA's own text, field after field."""
+    package = next(iter(nvidia_folders("cu13/include/cupti_range_profiler.h")), Path())
+    cuda = next(iter(nvidia_folders("cu13/include/cuda.h")), None)
+    if shutil.which("g++") is None or not package.name or cuda is None:
+        pytest.skip("needs g++ and the packages nvidia-cuda-cupti and nvidia-cuda-runtime")
+    lines = []
+    for function, ours in _PARAMS.items():
+        prefix = next(p for p in STRUCTURES if function.startswith(p))
+        name = f"{STRUCTURES[prefix]}{function.removeprefix(prefix)}_Params"
+        found = re.search(rf"typedef struct {name}\s*\{{(.*?)\}}", headers(package.parent), re.DOTALL)
+        assert found, name
+        plain = re.sub(r"//[^\n]*|/\*.*?\*/", "", found.group(1), flags=re.DOTALL)
+        fields = re.findall(r"(\w+)\s*;", plain)
+        assert len(fields) == len(ours._fields_), (name, fields)
+        offsets = ", ".join(f"offsetof({name}, {f}), sizeof((({name}*)0)->{f})" for f in fields)
+        lines.append(f'show("{function}", {{{name}_STRUCT_SIZE, {offsets}}});')
+    source = tmp_path / "layout.cpp"
+    source.write_text(
+        "#include <cstdio>\n#include <cstddef>\n#include <initializer_list>\n#include <cuda.h>\n#include <cupti_profiler_target.h>\n"
+        "#include <cupti_profiler_host.h>\n#include <cupti_range_profiler.h>\n#include <cupti_target.h>\n"
+        'void show(const char *n, std::initializer_list<size_t> v) { printf("%s", n); for (size_t x : v) printf(" %zu", x); puts(""); }\n'
+        f"int main() {{ {' '.join(lines)} }}\n"
+    )
+    made = tmp_path / "layout"
+    subprocess.run(
+        ["g++", f"-I{package.parent}", f"-I{cuda.parent}", str(source), "-o", str(made)], check=True
+    )
+    told = subprocess.run([str(made)], check=True, capture_output=True, text=True).stdout.splitlines()
+    for line in told:
+        function, size, *layout = line.split()
+        ours = _PARAMS[function]
+        fields = [getattr(ours, n) for n, _ in ours._fields_]
+        assert [int(n) for n in layout] == [n for f in fields for n in (f.offset, f.size)], function
+        assert int(size) == fields[-1].offset + fields[-1].size
+
+
+def nvidia_folders(name: str) -> list[Path]:
+    return [p for folder in sys.path if (p := Path(folder, "nvidia", name)).is_file()]
+
+
+def headers(folder: Path) -> str:
+    return "\n".join(p.read_text(errors="replace") for p in sorted(folder.glob("cupti_*.h")))
 
 
 def test_the_installed_library_plans_our_counters_for_a_chip() -> None:

@@ -183,6 +183,27 @@ def test_a_job_that_nobody_waits_for_is_ended_and_blames_nobody(make: Make) -> N
     assert isinstance(executor.run(job()), JobOk)
 
 
+def test_a_job_that_nobody_waits_for_does_not_wait_for_a_process(make: Make) -> None:
+    executor, over = make("ok", "starts slowly", spares=1), threading.Event()
+    assert isinstance(executor.run(job()), JobOk)
+    waiting = set(executor._pool.pids())
+    threading.Timer(0.3, over.set).start()
+    began = time.monotonic()
+    done = executor.run(job("other", over=over))
+    assert isinstance(done, JobNotRun)
+    assert time.monotonic() - began < 10
+    assert set(executor._pool.pids()) == waiting, "the child that is starting serves another"
+
+
+def test_a_closed_executor_starts_no_process(make: Make) -> None:
+    executor = make("ok")
+    executor.facts()
+    executor._pool.close()
+    done = executor.run(job())
+    assert isinstance(done, JobNotRun)
+    assert executor._pool.pids() == []
+
+
 def test_no_timing_waits_for_a_spare_that_is_starting(make: Make) -> None:
     executor = make("ok", "starts slowly", "ok", spares=2)
     assert isinstance(executor.run(job()), JobOk)
