@@ -59,6 +59,10 @@ def _when(
     return fits
 
 
+_WARP_BYTES, _CONFLICTS = 128, 0.1
+"""What a warp's access of shared memory moves at once; conflicts for each such access from which on they matter."""
+
+
 def _spilling(e: Evidence) -> str:
     if e.spills:
         return "registers spill to memory"
@@ -71,10 +75,14 @@ def _spilling(e: Evidence) -> str:
 
 
 def _conflicting(e: Evidence) -> str:
-    counted = e.metric("shared_bank_conflicts")
-    if counted is not None and counted > 0:
-        return f"{counted:.0f} bank conflicts were counted in shared memory"
-    return ""
+    """A tile that is padded already has a few left, at its borders: they are not worth a branch."""
+    counted = e.metric("shared_bank_conflicts") or 0.0
+    moved = (e.metric("shared_load_bytes") or 0.0) + (e.metric("shared_store_bytes") or 0.0)
+    passes = moved / _WARP_BYTES
+    if counted <= _CONFLICTS * passes or not counted:
+        return ""
+    among = f" in about {passes:.0f} accesses" if passes else ""
+    return f"{counted:.0f} bank conflicts{among} were counted in shared memory"
 
 
 def _scattered(e: Evidence) -> str:

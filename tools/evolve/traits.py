@@ -158,8 +158,6 @@ def _formula_traits(formula: str) -> set[IrTrait]:
     reduced = re.search(r"\b(?P<kind>sum|mean|max|min|prod|argmax|argmin)_\{?(?P<index>[a-z]\w*)", right)
     if reduced is None:
         return set()
-    if re.search(r"<=", right[reduced.start() :]):
-        return {"scan"}
     indices = {
         tuple(part.strip() for part in inside.split(","))
         for _, inside in re.findall(r"([A-Za-z_]\w*)\[([^\[\]]*)\]", right)
@@ -167,7 +165,14 @@ def _formula_traits(formula: str) -> set[IrTrait]:
     with_index = {i for i in indices if reduced["index"] in i}
     if reduced["kind"] == "sum" and "[" in left and len(with_index) > 1 and "*" in right:
         return {"contraction"}
-    return {"reduction"}
+    return {"scan"} if _ends_at_its_place(left, right[reduced.start() :], reduced["index"]) else {"reduction"}
+
+
+def _ends_at_its_place(left: str, reduction: str, index: str) -> bool:
+    """Return whether a reduction goes on to the element that it makes: its index is bounded by one of the left side."""
+    places = "|".join(set(re.findall(r"[A-Za-z_]\w*", left.partition("[")[2])))
+    bounded = rf"\b{index}\s*<=?\s*(?:{places})\b|\^\{{?\s*(?:{places})\s*(?:\}}|\b)|\.\.\s*(?:{places})\b"
+    return bool(places) and re.search(bounded, reduction) is not None
 
 
 _NARROW = frozenset({

@@ -172,6 +172,10 @@ def test_launches_that_the_target_never_makes_are_nothing_to_fuse() -> None:
         ("y[i] = sum_j x[i,j]*z[i,j]", (["m", "n"], ["m"]), "row_reduction", "contraction"),
         ("y[i] = max_j x[i,j]", (["m", "n"], ["m"]), "row_reduction", "elementwise"),
         ("y[i] = sum_{k<=i} x[k]", (["n"], ["n"]), "scan", "contraction"),
+        ("y[i] = sum_{k=0}^{i} x[k]", (["n"], ["n"]), "scan", "reduction"),
+        ("y[i] = max_{k=0..i} x[k], for 0 <= i < n", (["n"], ["n"]), "scan", "reduction"),
+        ("y[i] = max_{k=0}^{n-1} x[i,k], for 0 <= i <= m-1", (["n", "n"], ["n"]), "reduction", "scan"),
+        ("y[i,c] = sum_{j<=i} x[i,j] * x[j,c]", (["n", "n"], ["n", "n"]), "contraction", "scan"),
         ("y[i,j] = exp(x[i,j])", (["m", "n"], ["m", "n"]), "elementwise", "reduction"),
     ],
 )
@@ -200,3 +204,19 @@ def test_a_norm_of_given_statistics_is_no_reduction(formula: str, reduces: bool)
     found = ir_traits(plain.model_copy(update={"steps": (step,)}))
     assert ("reduction" in found) == reduces
     assert ("elementwise" in found) == (not reduces)
+
+
+@pytest.mark.parametrize(
+    ("facts", "fits"),
+    [
+        ({"shared_bank_conflicts": 8670.0, "shared_load_bytes": 16.3e6, "shared_store_bytes": 3.5e6}, False),
+        ({"shared_bank_conflicts": 40_000.0, "shared_load_bytes": 4e6, "shared_store_bytes": 0.0}, True),
+        ({"shared_bank_conflicts": 12.0}, True),
+        ({"shared_bank_conflicts": 0.0, "shared_load_bytes": 4e6}, False),
+        ({}, False),
+    ],
+)
+def test_a_few_bank_conflicts_are_no_reason(facts: dict[str, float], fits: bool) -> None:
+    assert (
+        bool(BY_NAME["bank_conflict_padding"].fits(evidence_of(ir("transpose"), None, None, facts))) == fits
+    )
