@@ -126,7 +126,7 @@ def shapes(
     most = 70 if primes is _PRIMES[0] else max(primes[:3])
     small = {n: [s for s in lists[n] if 0 < s <= most] or lists[n][:3] for n in lists}
     even = {
-        n: _nearest([s for s in lists[n] if s % 2 == 0] or lists[n], primes[i % 7] - 1)
+        n: _nearest([s for s in lists[n] if s % 2 == 0] or lists[n], _PRIMES[0][i % 7] - 1)
         for i, n in enumerate(names)
     }
     wanted += [odd, even]
@@ -189,7 +189,10 @@ def _apart(ir: KernelIR, lists: Mapping[str, list[int]], limit: int) -> tuple[tu
 
 
 def _smaller(ir: KernelIR, lists: Mapping[str, list[int]], sizes: Sizes, limit: int) -> Sizes:
-    """Return sizes of at most so much work: the largest goes down in its list, one far beyond the others at last."""
+    """Return sizes of at most so much work: the largest goes down in its list, one far beyond the others at last.
+
+    It passes over what another dim has, where it can.
+    """
     found = dict(sizes)
     while work(ir, found) > limit:
         below = {n: [s for s in lists[n] if 0 < s < found[n]] for n in found}
@@ -198,7 +201,8 @@ def _smaller(ir: KernelIR, lists: Mapping[str, list[int]], sizes: Sizes, limit: 
             break
         far = len(ranked) > 1 and found[ranked[0]] > _FAR * found[ranked[1]]
         name = ranked[1 if far else 0]
-        found[name] = below[name][-1]
+        apart = [s for s in below[name] if s not in found.values()]
+        found[name] = (apart or below[name])[-1]
     return found
 
 
