@@ -24,6 +24,7 @@ from cuda_harness.tools.verify.tolerance import accumulation_unit, root_mean_squ
 
 Array = NDArray[Any]
 _PERTURBATION = 2.0**-24
+_STEPS = (1.0, 0.5, 0.3, 0.7)
 _CACHE_BYTES = 256 << 20
 _HELD_BYTES = 4 << 30
 PERTURBED = 2
@@ -58,23 +59,34 @@ def perturbed(
 ) -> dict[str, Array]:
     """Return float inputs moved by one roundoff (of float32, unless another is given) of random sign; integers stay.
 
+    Several inputs are moved by a little more and less than one, in turns: factors that move by as much against each other
+    would leave their product where it is, and a sum that one product dominates would look insensitive.
     Sorted inputs are also moved outward, all at once: a sum in order carries its large partial sums' roundings.
     """
     outward = case.regime == "sorted" and number == PERTURBED
     rng = np.random.default_rng(np.random.SeedSequence([case.seed, 1000 + number]))
     moved = {}
+    floats = [t.name for t in ir.inputs if t.dtype in FLOATS]
+    steps = unit * _steps(len(floats))
     for tensor in ir.inputs:
         value = np.asarray(inputs[tensor.name])
         if tensor.dtype in FLOATS:
+            step = steps[(floats.index(tensor.name) + number) % len(floats)]
             wide = to_reference(tensor.dtype, value).astype(np.float64)
             if outward:
-                moved[tensor.name] = wide * (1.0 + unit * np.sign(wide))
+                moved[tensor.name] = wide * (1.0 + step * np.sign(wide))
             else:
-                either = np.array([1.0 - unit, 1.0 + unit])
+                either = np.array([1.0 - step, 1.0 + step])
                 moved[tensor.name] = wide * either[rng.integers(0, 2, size=wide.shape, dtype=np.uint8)]
         else:
             moved[tensor.name] = value
     return moved
+
+
+def _steps(count: int) -> Array:
+    """Return by how much each of so many inputs is moved: of one in the root mean square, no two alike, no sum of them zero."""
+    steps = np.array([_STEPS[k % len(_STEPS)] for k in range(count)])
+    return steps / root_mean_square(steps) if count > 1 else np.ones(count)
 
 
 def coarse_forms(ir: KernelIR, question: Question, case: Case) -> list[Question]:

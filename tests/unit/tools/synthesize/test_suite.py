@@ -14,8 +14,9 @@ from cuda_harness.tools.execute import sandbox
 from cuda_harness.tools.synthesize.influence import influence
 from cuda_harness.tools.synthesize.proof import prove
 from cuda_harness.tools.synthesize.reference import ReferenceFault, ReferenceRunner
+from cuda_harness.tools.synthesize.reply import Truth
 from cuda_harness.tools.synthesize.suite import Answer, Disagreement, Suite
-from cuda_harness.tools.synthesize.truths import LargeTruths, most_lent
+from cuda_harness.tools.synthesize.truths import PERTURBED, LargeTruths, answer_of, most_lent, perturbed
 from cuda_harness.tools.verify.cases import expected_of
 from cuda_harness.tools.verify.compare import Agreement, Mismatch, compare_outputs
 from cuda_harness.tools.verify.examine import comparer
@@ -453,3 +454,29 @@ def test_an_infinite_truth_lends_the_others_nothing(runner: ReferenceRunner) -> 
         assert np.isfinite(judge.slack["y"]).all()
         assert not judge.slack["y"][np.isinf(answer.arrays["y"])].any()
     assert isinstance(compare_outputs(ir, case.dims, got, expected_of(lending), inputs=inputs), Mismatch)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_a_sum_that_one_product_dominates_is_sensitive_whatever_the_signs(count: int) -> None:
+    """Inputs that move by as much against each other leave their product where it is."""
+    names = "abcde"[:count]
+    ir = KernelIR.model_validate({
+        "name": "products", "dims": [{"name": "n", "value": 8}],
+        "tensors": [
+            *({"name": n, "role": "in", "dtype": "float64", "shape": ["n"]} for n in names),
+            {"name": "y", "role": "out", "dtype": "float64", "shape": []},
+        ],
+    })  # fmt: skip
+    rng = np.random.default_rng(3)
+    inputs = {n: rng.standard_normal(8) for n in names}
+    for n in names:
+        inputs[n][5] = 100.0
+
+    def truth(given: Mapping[str, Any]) -> Truth:
+        return Truth({"y": np.asarray(np.prod([given[n] for n in names], axis=0).sum())}, {})
+
+    for seed in range(60):
+        case = Case(id=f"c{seed}", stage="values", dims={"n": 8}, scalars={}, regime="outlier", seed=seed)
+        moved = [truth(perturbed(ir, inputs, case, k)) for k in (1, PERTURBED)]
+        sense = float(answer_of(ir, truth(inputs), moved).sensitivity["y"])
+        assert sense > 0.05 * 2.0**-24 * 100.0**count
