@@ -117,8 +117,19 @@ def _striding(e: Evidence) -> str:
         without=("persistent",),
         bound=("launch", "latency", "memory"),
     )(e)
-    threads = e.metric("threads")
+    threads, blocks, each = e.metric("threads"), e.metric("blocks"), e.metric("threads_per_block")
+    if blocks is not None and each is not None:
+        threads = blocks * each
     return "" if threads is not None and threads <= _RESIDENT else fits
+
+
+def _splitting(e: Evidence) -> str:
+    """Blocks that fill the multiprocessors already gain nothing by being more."""
+    fits = _when(
+        ("contraction",), without=("several_launches", "mma"), bound=("latency", "occupancy", "compute")
+    )(e)
+    blocks = e.metric("blocks")
+    return "" if blocks is not None and blocks >= _FILLING else fits
 
 
 def _fusable(e: Evidence) -> str:
@@ -127,6 +138,8 @@ def _fusable(e: Evidence) -> str:
     return ""
 
 
+_FILLING = 66
+"""Blocks that keep half of an H100's multiprocessors busy, each with one."""
 _RESIDENT = 132 * 2048
 """Threads that an H100 holds at once; most other devices hold fewer, and have the idea proposed more rarely than they might."""
 _MATRIX: tuple[IrTrait, ...] = ("contraction",)
@@ -170,7 +183,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     ),
     Strategy(
         "split_k", "split the inner dimension over blocks and add the parts", 1.5,
-        "blocks in flight rise", _when(("contraction",), without=("several_launches", "mma"), bound=("latency", "occupancy", "compute")), ("two_stage_reduction",),
+        "blocks in flight rise", _splitting, ("two_stage_reduction",),
     ),
     Strategy(
         "double_buffering", "load the next tile by asynchronous copies while the present one is used", 1.3,

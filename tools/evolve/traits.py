@@ -31,7 +31,7 @@ _WORDS: tuple[tuple[IrTrait, str], ...] = (
 _SOURCE: tuple[tuple[SourceTrait, str], ...] = (
     ("shared", r"\b__shared__\b"),
     ("vector", r"\b(?:float|int|uint|double|half|short|ushort|char|uchar|longlong)[248]\b|\b__half2\b|\b__nv_bfloat162\b"),
-    ("shuffle", r"\b__shfl\w*|\b__reduce_\w+_sync|\bcg::reduce\b"),
+    ("shuffle", r"\b__shfl\w*|\b__(?:reduce|match|ballot|any|all)\w*_sync|\bcg::reduce\b"),
     ("atomic", r"\batomic[A-Z]\w*"),
     ("async", r"\b(?:__pipeline_\w+|memcpy_async|cp_async\w*)\b|cp\.async|\bcuda::pipeline\b"),
     ("mma", r"\bwmma\b|\bmma_sync\b|\bmma\.sync|\bwgmma"),
@@ -83,7 +83,10 @@ def evidence_of(
         ir_traits=ir_traits(ir),
         source_traits=_kernel_traits(kernel) if kernel else frozenset(),
         bound=bound,
-        metrics={**(profile.metrics if profile else {}), **(facts or {})},
+        metrics={
+            **(facts or {}),
+            **(profile.metrics if profile else {}),
+        },  # counted at smaller sizes, known of the target
         launches=launches,
     )
 
@@ -108,8 +111,10 @@ def ir_traits(ir: KernelIR) -> frozenset[IrTrait]:
     largest_out = max((_count(ir, t) for t in ir.outputs), default=0)
     if largest_out * 8 <= largest_in:
         found.add("small_output")
-    if "contraction" in found or "scan" in found:
+    if found & {"contraction", "scan", "pooling"}:
         found.discard("reduction")
+    if "contraction" in found:
+        found.discard("transpose")  # a transposed convolution moves nothing across
     if "reduction" in found:
         found.add("full_reduction" if largest_out <= 16 and largest_in > 16 else "row_reduction")
     if _reduces_twice(ir, text):

@@ -4,6 +4,7 @@ import pytest
 
 from cuda_harness.state.ir import KernelIR
 from cuda_harness.state.kernel import Kernel, LaunchPlan
+from cuda_harness.state.results import Profile
 from cuda_harness.tools.evolve.strategies import BY_NAME, STRATEGIES
 from cuda_harness.tools.evolve.traits import Evidence, SourceTrait, evidence_of, ir_traits, source_traits
 
@@ -220,3 +221,24 @@ def test_a_few_bank_conflicts_are_no_reason(facts: dict[str, float], fits: bool)
     assert (
         bool(BY_NAME["bank_conflict_padding"].fits(evidence_of(ir("transpose"), None, None, facts))) == fits
     )
+
+
+@pytest.mark.parametrize(
+    ("operation", "never"),
+    [
+        ("conv_transpose3d", "transposing_through_shared"),
+        ("max_pool3d", "warp_shuffle_reduction"),
+        ("max_pool3d", "two_stage_reduction"),
+    ],
+)
+def test_a_name_with_two_readings_is_taken_for_one(operation: str, never: str) -> None:
+    assert not BY_NAME[never].fits(evidence_of(ir(operation), None, None))
+
+
+@pytest.mark.parametrize(("blocks", "fits"), [(16.0, True), (128.0, False)])
+def test_a_product_is_split_where_its_blocks_are_few(blocks: float, fits: bool) -> None:
+    at_target = Profile(
+        rung="static", bound="unknown", sentence="", metrics={"blocks": blocks, "threads_per_block": 256.0}
+    )
+    counted = {"blocks": 4.0, "threads": 1024.0}
+    assert bool(BY_NAME["split_k"].fits(evidence_of(ir("matmul"), None, at_target, counted))) == fits
