@@ -132,12 +132,23 @@ def _splitting(e: Evidence) -> str:
     return "" if blocks is not None and blocks >= _FILLING else fits
 
 
+def _buffering(e: Evidence) -> str:
+    """A block that has one tile, loaded once, has no next one to load meanwhile."""
+    fits = _when(
+        ("contraction",), has=("shared",), without=("async",), bound=("latency", "memory", "compute")
+    )(e)
+    barriers = e.metric("barriers_per_block")
+    return "" if barriers is not None and barriers <= _ONE_TILE else fits
+
+
 def _fusable(e: Evidence) -> str:
     if e.launches > 1 and not e.ir_traits & {"scan", "full_reduction"}:
         return f"the plan has {e.launches} launches, and memory is crossed between them"
     return ""
 
 
+_ONE_TILE = 2
+"""Barriers of a block that loads a tile once: after loading it, and before what is joined at the end."""
 _FILLING = 66
 """Blocks that keep half of an H100's multiprocessors busy, each with one."""
 _RESIDENT = 132 * 2048
@@ -187,7 +198,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     ),
     Strategy(
         "double_buffering", "load the next tile by asynchronous copies while the present one is used", 1.3,
-        "stalls on memory fall", _when(_MATRIX, has=("shared",), without=("async",), bound=("latency", "memory", "compute")), ("shared_tiling",),
+        "stalls on memory fall", _buffering, ("shared_tiling",),
     ),
     Strategy(
         "tensor_cores", "multiply by warp-wide matrix instructions with float accumulators", 4.0,

@@ -75,7 +75,10 @@ def evidence_of(
 
     `facts["launches"]`, where it is known, is what the plan launches at the target; else every launch it names counts.
     """
-    known = (facts or {}).get("launches")
+    counted = dict(facts or {})
+    if counted.get("blocks") and "barriers" in counted:
+        counted["barriers_per_block"] = counted["barriers"] / counted["blocks"]
+    known = counted.get("launches")
     launches = int(known) if known is not None else count_launches(kernel) if kernel else 1
     bound = profile.bound if profile is not None and profile.bound != "unknown" else ir.mapping.bound
     return Evidence(
@@ -84,7 +87,7 @@ def evidence_of(
         source_traits=_kernel_traits(kernel) if kernel else frozenset(),
         bound=bound,
         metrics={
-            **(facts or {}),
+            **counted,
             **(profile.metrics if profile else {}),
         },  # counted at smaller sizes, known of the target
         launches=launches,

@@ -242,3 +242,11 @@ def test_a_product_is_split_where_its_blocks_are_few(blocks: float, fits: bool) 
     )
     counted = {"blocks": 4.0, "threads": 1024.0}
     assert bool(BY_NAME["split_k"].fits(evidence_of(ir("matmul"), None, at_target, counted))) == fits
+
+
+@pytest.mark.parametrize(("barriers", "fits"), [(112.0, False), (56.0 * 16, True)])
+def test_a_tile_that_is_loaded_once_is_not_buffered_twice(barriers: float, fits: bool) -> None:
+    plan = {"steps": [{"launch": "k", "grid": ["1"], "block": [64], "args": []}]}
+    kernel = Kernel(source="__shared__ float tile[64];", plan=LaunchPlan.model_validate(plan))
+    known = evidence_of(ir("matmul"), kernel, None, {"barriers": barriers, "blocks": 56.0})
+    assert bool(BY_NAME["double_buffering"].fits(known)) == fits
