@@ -7,6 +7,7 @@ import networkx as nx
 
 from cuda_harness.state.attempt import Attempt
 from cuda_harness.state.rounds import BranchEnd, BranchPlan, Contest, Round
+from cuda_harness.state.serde import clipped
 
 
 def lineage(attempts: Mapping[int, Attempt], rounds: Mapping[int, Round]) -> "nx.DiGraph[int]":
@@ -80,7 +81,7 @@ def rounds_as_rows(
 
 def _unverified(own: list[Attempt], end: BranchEnd | None) -> str:
     if end is not None:
-        return f"{'does not apply' if end.reason == 'not_applicable' else end.reason}: {' '.join(end.detail.split())[:200]}"
+        return f"{'does not apply' if end.reason == 'not_applicable' else end.reason}: {clipped(end.detail, 260)}"
     if not own:
         return "no kernel was written"
     last = own[-1]
