@@ -87,8 +87,7 @@ def _by_ncu(executor: Clock, job: Job, uuid: str, limit_s: float) -> tuple[Count
     try:
         with device_lock(uuid, exclusive=False, timeout_s=_LOCK_S):
             began = time.monotonic()
-            return count(executor, job, limit_s=limit_s, program=program), limit_s - (
-                time.monotonic() - began
-            )
+            found = count(executor, job, limit_s=limit_s, program=program)
+            return found, limit_s - (time.monotonic() - began)
     except LockTimeout as exc:
         return NoCounters(str(exc)), limit_s

@@ -84,7 +84,7 @@ def perturbed(
 
 
 def _steps(count: int) -> Array:
-    """Return by how much each of so many inputs is moved: of one in the root mean square, no two alike, no sum of them zero."""
+    """Return by how much each of so many inputs is moved: of one in the root mean square, neighbours unlike, no sum of them zero."""
     steps = np.array([_STEPS[k % len(_STEPS)] for k in range(count)])
     return steps / root_mean_square(steps) if count > 1 else np.ones(count)
 

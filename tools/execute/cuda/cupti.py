@@ -192,11 +192,8 @@ class Session:
     """Counts the first launches of a plan, pass by pass."""
 
     def __init__(self, cupti: Cupti, device: Any, context: int, metrics: Sequence[str], most: int) -> None:  # noqa: ANN401 - cuda.core Device
-        self._cupti, self._most, ranges = (
-            cupti,
-            most,
-            2 * most - 1,
-        )  # sweeps between the launches are ranges too
+        self._cupti, self._most = cupti, most
+        ranges = 2 * most - 1  # sweeps between the launches are ranges too
         cupti.call("ProfilerInitialize")
         chip = bytes(cupti.call("DeviceGetChipName", device=device.device_id).chip)
         self.plan = Plan(cupti, chip, metrics, self._available(context))
@@ -363,9 +360,8 @@ def launch_facts(runner: Runner, op: dict[str, Any]) -> dict[str, float]:
     of_part = int(p.max_registers_per_multiprocessor) // _PARTS
     warps = of_part // (-(-registers * 32 // 256) * 256) * _PARTS
     shared = attribute(kernel, "shared_size_bytes") + op["shared"] + int(p.reserved_shared_memory_per_block)
-    by_shared = int(p.max_shared_memory_per_multiprocessor) // max(
-        1, shared
-    )  # with the largest share of L1 for it
+    largest_carveout = int(p.max_shared_memory_per_multiprocessor)
+    by_shared = largest_carveout // max(1, shared)
     found = {
         "launch__registers_per_thread": float(registers),
         "launch__occupancy_limit_registers": float(warps // -(-threads // 32)),
