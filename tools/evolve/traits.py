@@ -86,10 +86,8 @@ def evidence_of(
         ir_traits=ir_traits(ir),
         source_traits=_kernel_traits(kernel) if kernel else frozenset(),
         bound=bound,
-        metrics={
-            **counted,
-            **(profile.metrics if profile else {}),
-        },  # counted at smaller sizes, known of the target
+        metrics=counted
+        | (profile.metrics if profile else {}),  # counted at smaller sizes, profiled at the target
         launches=launches,
     )
 
@@ -157,12 +155,16 @@ _REDUCES = re.compile(
 """Anything that may be a reduction in a formula, however it is written."""
 
 
+_ASSIGNS = re.compile(r"(?<![<>=!])=(?!=)")
+"""The sign that separates an output from its formula: no part of a comparison, such as one that bounds an index before."""
+
+
 def _formula_traits(formula: str) -> set[IrTrait]:
     """Return what a formula with a named reduction index says, whatever its operation is called.
 
     Factors that carry the index beside different other ones are a product of matrices or vectors.
     """
-    left, _, right = formula.partition("=")
+    left, right = [*_ASSIGNS.split(formula, maxsplit=1), ""][:2]
     reduced = re.search(r"\b(?P<kind>sum|mean|max|min|prod|argmax|argmin)_\{?(?P<index>[a-z]\w*)", right)
     if reduced is None:
         return set()

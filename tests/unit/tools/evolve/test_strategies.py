@@ -175,6 +175,7 @@ def test_launches_that_the_target_never_makes_are_nothing_to_fuse() -> None:
         ("y[i] = sum_{k<=i} x[k]", (["n"], ["n"]), "scan", "contraction"),
         ("y[i] = sum_{k=0}^{i} x[k]", (["n"], ["n"]), "scan", "reduction"),
         ("y[i] = max_{k=0..i} x[k], for 0 <= i < n", (["n"], ["n"]), "scan", "reduction"),
+        ("for 0 <= i < n: y[i] = sum_{k<=i} x[k]", (["n"], ["n"]), "scan", "reduction"),
         ("y[i] = max_{k=0}^{n-1} x[i,k], for 0 <= i <= m-1", (["n", "n"], ["n"]), "reduction", "scan"),
         ("y[i,c] = sum_{j<=i} x[i,j] * x[j,c]", (["n", "n"], ["n", "n"]), "contraction", "scan"),
         ("y[i,j] = exp(x[i,j])", (["m", "n"], ["m", "n"]), "elementwise", "reduction"),
