@@ -86,8 +86,8 @@ def evidence_of(
         ir_traits=ir_traits(ir),
         source_traits=_kernel_traits(kernel) if kernel else frozenset(),
         bound=bound,
-        metrics=counted
-        | (profile.metrics if profile else {}),  # counted at smaller sizes, profiled at the target
+        # Counted at smaller sizes, profiled at the target: a profile's value goes before.
+        metrics=counted | (profile.metrics if profile else {}),
         launches=launches,
     )
 
